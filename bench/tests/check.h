@@ -135,12 +135,12 @@ static inline unsigned char pattern(size_t at, unsigned seed) {
 }
 
 static inline void fill(void *buffer, size_t bytes, unsigned seed) {
-    unsigned char *to = buffer;
+    unsigned char *to = (unsigned char *)buffer;
     for (size_t at = 0; at < bytes; at++) to[at] = pattern(at, seed);
 }
 
 static inline void verify(const void *buffer, size_t bytes, unsigned seed, const char *file, int line) {
-    const unsigned char *from = buffer;
+    const unsigned char *from = (const unsigned char *)buffer;
     char text[128];
     for (size_t at = 0; at < bytes; at++) {
         if (from[at] == pattern(at, seed)) continue;
@@ -153,7 +153,7 @@ static inline void verify(const void *buffer, size_t bytes, unsigned seed, const
 
 /* All bytes are `value`: that what must not be touched was not. */
 static inline void untouched(const void *buffer, size_t bytes, int value, const char *file, int line) {
-    const unsigned char *from = buffer;
+    const unsigned char *from = (const unsigned char *)buffer;
     for (size_t at = 0; at < bytes; at++)
         check_same(from[at], value, file, line, "a byte that must not be touched");
 }

@@ -292,7 +292,7 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_none_or(|extension| extension != "c") || LIBRARIES.contains(&name.as_str()) {
+        if !is_program(&path) || LIBRARIES.contains(&name.as_str()) {
             continue;
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
@@ -302,6 +302,11 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)
+}
+
+/// Whether that is a program's source, in C or in C++.
+fn is_program(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "c" || extension == "cc")
 }
 
 /// Over which fabrics the test with that text runs, libfabric's apart: shm, tcp, and mixed, where some ranks share memory and others do not.
@@ -696,9 +701,7 @@ mod tests {
         assert!(missing.is_empty(), "{missing:?}");
         let programs = |folder: &str| {
             let entries = fs::read_dir(sources.join(folder)).unwrap();
-            entries
-                .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "c"))
-                .count()
+            entries.filter(|entry| is_program(&entry.as_ref().unwrap().path())).count()
         };
         let shared_parts = 3;
         let not_run_alone = LIBRARIES.len() + ["instructions", "kills"].len();

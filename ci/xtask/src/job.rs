@@ -106,9 +106,14 @@ pub fn compile(
     program: &Path,
     limit: Duration,
 ) -> Result<(), String> {
+    let is_cxx = sources.iter().any(|source| source.extension().is_some_and(|extension| extension == "cc"));
+    let (compiler, standard) = match is_cxx {
+        true => (mpicc.with_file_name("mpicxx"), "-std=c++17"),
+        false => (mpicc.to_owned(), "-std=c11"),
+    };
     let mut command = Command::new("nice");
-    command.args(["-n", "10"]).arg(mpicc);
-    command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread"]).args(options);
+    command.args(["-n", "10"]).arg(compiler);
+    command.args([standard, "-D_POSIX_C_SOURCE=200809L", "-O1", "-pthread"]).args(options);
     command.args(sources).arg("-o").arg(program).arg("-lm");
     succeed("compiling", &mut command, limit, &program.with_extension("mpicc.log")).map(drop)
 }

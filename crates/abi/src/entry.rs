@@ -1,4 +1,4 @@
-//! What an exported function knows about itself when it has to report an error.
+//! What an exported function knows about itself when it has to report an error, and what may leave it.
 
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
@@ -26,4 +26,26 @@ pub enum Target {
     World,
     /// A function of the tool interface: it returns its code and calls no handler (MPI 5.0 §15.3).
     Tools,
+}
+
+/// Runs the body of an exported function. What a callback of the program throws leaves the function by way of its caller. A panic
+/// is a fault of this library, has told what it met, and ends the process here: no frame of the program's is unwound by it.
+#[inline(always)]
+pub(crate) fn run<R>(body: impl FnOnce() -> R) -> R {
+    let bound = Bound;
+    let result = body();
+    std::mem::forget(bound);
+    result
+}
+
+/// Panics come no further. Nothing is left to do for it when the function returns, or is left by `longjmp`.
+struct Bound;
+
+impl Drop for Bound {
+    #[cold]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }

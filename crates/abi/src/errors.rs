@@ -75,23 +75,53 @@ pub(crate) fn code(class: Class) -> c_int {
 pub(crate) fn finish(name: &'static str, target: Target, result: weft::Result<()>) -> c_int {
     match result {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => raise(name, target, &error),
+        Err(error) => raise_owned(name, target, error),
     }
 }
 
 /// Hands an error to the handler of the call's object; returns the code where the handler returns.
 #[cold]
 pub(crate) fn raise(name: &'static str, target: Target, error: &Error) -> c_int {
+    note(name, target, error).told()
+}
+
+/// As [`raise`]. The error is dropped before the program's handler is called, which may leave by `longjmp`: nothing is left to be
+/// dropped in the frames between the handler and the program's call then.
+#[cold]
+fn raise_owned(name: &'static str, target: Target, error: Error) -> c_int {
+    let noted = note(name, target, &error);
+    drop(error);
+    noted.told()
+}
+
+/// An error that the call remembers, and whom it has still to tell of it.
+struct Noted {
+    code: c_int,
+    teller: Option<(Function, Object)>,
+}
+
+impl Noted {
+    /// Calls the program's handler, where there is one; the code.
+    fn told(self) -> c_int {
+        if let Some((function, object)) = self.teller {
+            call_user(function, object, self.code);
+        }
+        self.code
+    }
+}
+
+/// Remembers an error, and finds out who is to be told of it. A fatal one ends the job.
+fn note(name: &'static str, target: Target, error: &Error) -> Noted {
     let code = code(error.class);
     remember(code, name, error);
     let (handler, object) = handler_of(target);
-    match handler {
-        Handler::Return => {}
+    let teller = match handler {
+        Handler::Return => None,
         Handler::Fatal => die(name, error),
         Handler::Abort => abort(name, object, error),
-        Handler::User(function) => call_user(function, object, code),
-    }
-    code
+        Handler::User(function) => Some((function, object)),
+    };
+    Noted { code, teller }
 }
 
 /// Calls the handler of `target` for a code that the program itself reports.
@@ -168,22 +198,22 @@ fn call_user(function: Function, object: Object, mut code: c_int) {
     unsafe {
         match (function, object) {
             (Function::Comm(function), Object::Comm(mut comm)) => {
-                let function: unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...) =
+                let function: unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int, ...) =
                     std::mem::transmute(function.value());
                 function(&raw mut comm, &raw mut code);
             }
             (Function::Session(function), Object::Session(mut session)) => {
-                let function: unsafe extern "C" fn(*mut MPI_Session, *mut c_int, ...) =
+                let function: unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int, ...) =
                     std::mem::transmute(function.value());
                 function(&raw mut session, &raw mut code);
             }
             (Function::Win(function), Object::Win(mut win)) => {
-                let function: unsafe extern "C" fn(*mut MPI_Win, *mut c_int, ...) =
+                let function: unsafe extern "C-unwind" fn(*mut MPI_Win, *mut c_int, ...) =
                     std::mem::transmute(function.value());
                 function(&raw mut win, &raw mut code);
             }
             (Function::File(function), Object::File(mut file)) => {
-                let function: unsafe extern "C" fn(*mut MPI_File, *mut c_int, ...) =
+                let function: unsafe extern "C-unwind" fn(*mut MPI_File, *mut c_int, ...) =
                     std::mem::transmute(function.value());
                 function(&raw mut file, &raw mut code);
             }

@@ -8,7 +8,7 @@ use crate::bodies::communicator_hints;
 use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::pointers::array;
 use crate::bodies::topologies::{Asked, axes, put};
-use crate::entry::Target;
+use crate::entry::{Target, run};
 use crate::state::call;
 use crate::types::*;
 
@@ -18,7 +18,7 @@ use crate::types::*;
 /// `dims` and `periods` are null or have `ndims` entries, `stencil` is null or has `k` times as many, `comm_cart` is
 /// null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Cart_stencil_comm(
+pub unsafe extern "C-unwind" fn MPIX_Cart_stencil_comm(
     comm_old: MPI_Comm,
     ndims: c_int,
     dims: *const c_int,
@@ -28,21 +28,24 @@ pub unsafe extern "C" fn MPIX_Cart_stencil_comm(
     k: c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
-    call("MPIX_Cart_stencil_comm", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_cart)?;
-        let count = i64::from(k).checked_mul(axes(ndims)?).unwrap_or(-1);
-        // SAFETY: the program's promises are handed on.
-        let (asked, offsets) =
-            unsafe { (Asked::new(ndims, dims, periods)?, array(stencil, count, "stencil")?) };
-        let words = || format!("MPIX_Cart_stencil_comm, {}, {offsets:?}, reorder {reorder}", asked.words());
-        object.comm.check(words)?;
-        let grid = asked.grid(&object.comm)?;
-        let new = match reorder {
-            0 => object.comm.create_grid(&grid)?,
-            _ => object.comm.create_mapped_grid(&grid, &stencil_of(offsets, &grid)?)?,
-        };
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
+    run(|| {
+        call("MPIX_Cart_stencil_comm", Target::Comm(comm_old), |runtime| {
+            let object = check(runtime, comm_old, comm_cart)?;
+            let count = i64::from(k).checked_mul(axes(ndims)?).unwrap_or(-1);
+            // SAFETY: the program's promises are handed on.
+            let (asked, offsets) =
+                unsafe { (Asked::new(ndims, dims, periods)?, array(stencil, count, "stencil")?) };
+            let words =
+                || format!("MPIX_Cart_stencil_comm, {}, {offsets:?}, reorder {reorder}", asked.words());
+            object.comm.check(words)?;
+            let grid = asked.grid(&object.comm)?;
+            let new = match reorder {
+                0 => object.comm.create_grid(&grid)?,
+                _ => object.comm.create_mapped_grid(&grid, &stencil_of(offsets, &grid)?)?,
+            };
+            // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
+            unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
+        })
     })
 }
 
@@ -58,7 +61,7 @@ fn stencil_of(offsets: &[c_int], grid: &Grid) -> Result<Stencil> {
 /// # Safety
 /// `dim_weights` and `periods` are null or have `ndims` entries, `dims` too, writable; `comm_cart` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Cart_weighted_create(
+pub unsafe extern "C-unwind" fn MPIX_Cart_weighted_create(
     comm_old: MPI_Comm,
     ndims: c_int,
     dim_weights: *const c_int,
@@ -67,27 +70,29 @@ pub unsafe extern "C" fn MPIX_Cart_weighted_create(
     dims: *mut c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
-    call("MPIX_Cart_weighted_create", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_cart)?;
-        let count = axes(ndims)?;
-        // SAFETY: the program's promises are handed on.
-        let (asked, weights) = unsafe {
-            let asked = Asked::new(ndims, dims, periods)?;
-            (asked, if dim_weights.is_null() { &[] } else { array(dim_weights, count, "dim_weights")? })
-        };
-        communicator_hints::check(info)?;
-        let words = || format!("MPIX_Cart_weighted_create, {}, {weights:?}", asked.words());
-        object.comm.check(words)?;
-        let faces = if weights.is_empty() { vec![1; count as usize] } else { faces_of(weights)? };
-        let extents: Vec<u32> = asked.extents(&object.comm)?;
-        let new = object.comm.create_chosen_grid(&extents, &asked.rings(), &faces)?;
-        let chosen: Vec<c_int> = new.grid()?.dims().iter().map(|&extent| extent as c_int).collect();
-        // SAFETY: as in `MPIX_Cart_stencil_comm`; there is room for an extent of each axis.
-        unsafe {
-            put(&chosen, dims);
-            hand_out_if(runtime, Some(new), &object, comm_old, comm_cart)?;
-            runtime.comm(comm_cart.read())?.add_hints(info)
-        }
+    run(|| {
+        call("MPIX_Cart_weighted_create", Target::Comm(comm_old), |runtime| {
+            let object = check(runtime, comm_old, comm_cart)?;
+            let count = axes(ndims)?;
+            // SAFETY: the program's promises are handed on.
+            let (asked, weights) = unsafe {
+                let asked = Asked::new(ndims, dims, periods)?;
+                (asked, if dim_weights.is_null() { &[] } else { array(dim_weights, count, "dim_weights")? })
+            };
+            communicator_hints::check(info)?;
+            let words = || format!("MPIX_Cart_weighted_create, {}, {weights:?}", asked.words());
+            object.comm.check(words)?;
+            let faces = if weights.is_empty() { vec![1; count as usize] } else { faces_of(weights)? };
+            let extents: Vec<u32> = asked.extents(&object.comm)?;
+            let new = object.comm.create_chosen_grid(&extents, &asked.rings(), &faces)?;
+            let chosen: Vec<c_int> = new.grid()?.dims().iter().map(|&extent| extent as c_int).collect();
+            // SAFETY: as in `MPIX_Cart_stencil_comm`; there is room for an extent of each axis.
+            unsafe {
+                put(&chosen, dims);
+                hand_out_if(runtime, Some(new), &object, comm_old, comm_cart)?;
+                runtime.comm(comm_cart.read())?.add_hints(info)
+            }
+        })
     })
 }
 

@@ -8,7 +8,7 @@ use weft::{Class, Error, Group, Result};
 use crate::bodies::communicators::{check, hand_out_if};
 use crate::bodies::groups::adopt;
 use crate::bodies::pointers::Place;
-use crate::entry::Target;
+use crate::entry::{Target, run};
 use crate::objects::RequestObject;
 use crate::parts::{Input, Output};
 use crate::state::{Runtime, call};
@@ -27,13 +27,15 @@ pub(crate) const MPIX_ERR_REVOKED: c_int = 4099;
 /// # Safety
 /// `failed` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_get_failed(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
-    call("MPIX_Comm_get_failed", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(failed, "failed")? };
-        place.set(adopt(runtime, object.comm.failed(), object.session)?);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
+    run(|| {
+        call("MPIX_Comm_get_failed", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(failed, "failed")? };
+            place.set(adopt(runtime, object.comm.failed(), object.session)?);
+            Ok(())
+        })
     })
 }
 
@@ -42,32 +44,36 @@ pub unsafe extern "C" fn MPIX_Comm_get_failed(comm: MPI_Comm, failed: *mut MPI_G
 /// # Safety
 /// `num_acked` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_ack_failed(
+pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
     comm: MPI_Comm,
     num_to_ack: c_int,
     num_acked: *mut c_int,
 ) -> c_int {
-    call("MPIX_Comm_ack_failed", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(num_acked, "num_acked")? };
-        let Ok(count) = u32::try_from(num_to_ack) else {
-            let what = format!("{}: {num_to_ack} failures cannot be acknowledged", object.comm.place());
-            return Err(
-                Error::new(Class::Argument, what).remedy("the number is 0 or more; 0 asks how many are")
-            );
-        };
-        place.set(object.comm.acknowledge_failed(count) as c_int);
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_ack_failed", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(num_acked, "num_acked")? };
+            let Ok(count) = u32::try_from(num_to_ack) else {
+                let what = format!("{}: {num_to_ack} failures cannot be acknowledged", object.comm.place());
+                return Err(
+                    Error::new(Class::Argument, what).remedy("the number is 0 or more; 0 asks how many are")
+                );
+            };
+            place.set(object.comm.acknowledge_failed(count) as c_int);
+            Ok(())
+        })
     })
 }
 
 /// Acknowledges all of them.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPIX_Comm_failure_ack(comm: MPI_Comm) -> c_int {
-    call("MPIX_Comm_failure_ack", Target::Comm(comm), |runtime| {
-        runtime.comm(comm)?.comm.acknowledge_failed(u32::MAX);
-        Ok(())
+pub extern "C-unwind" fn MPIX_Comm_failure_ack(comm: MPI_Comm) -> c_int {
+    run(|| {
+        call("MPIX_Comm_failure_ack", Target::Comm(comm), |runtime| {
+            runtime.comm(comm)?.comm.acknowledge_failed(u32::MAX);
+            Ok(())
+        })
     })
 }
 
@@ -76,22 +82,26 @@ pub extern "C" fn MPIX_Comm_failure_ack(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// `failed` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
-    call("MPIX_Comm_failure_get_acked", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(failed, "failed")? };
-        place.set(adopt(runtime, object.comm.acknowledged_failed(), object.session)?);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
+    run(|| {
+        call("MPIX_Comm_failure_get_acked", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(failed, "failed")? };
+            place.set(adopt(runtime, object.comm.acknowledged_failed(), object.session)?);
+            Ok(())
+        })
     })
 }
 
 /// Revokes a communicator at all members.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPIX_Comm_revoke(comm: MPI_Comm) -> c_int {
-    call("MPIX_Comm_revoke", Target::Comm(comm), |runtime| {
-        runtime.comm(comm)?.comm.revoke();
-        Ok(())
+pub extern "C-unwind" fn MPIX_Comm_revoke(comm: MPI_Comm) -> c_int {
+    run(|| {
+        call("MPIX_Comm_revoke", Target::Comm(comm), |runtime| {
+            runtime.comm(comm)?.comm.revoke();
+            Ok(())
+        })
     })
 }
 
@@ -100,12 +110,14 @@ pub extern "C" fn MPIX_Comm_revoke(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// `flag` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    call("MPIX_Comm_is_revoked", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(flag, "flag")? }.set(c_int::from(object.comm.is_revoked()));
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Comm_is_revoked", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            unsafe { Place::new(flag, "flag")? }.set(c_int::from(object.comm.is_revoked()));
+            Ok(())
+        })
     })
 }
 
@@ -115,17 +127,19 @@ pub unsafe extern "C" fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: *mut c_int) 
 /// # Safety
 /// `flag` is null or can be read and written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    call("MPIX_Comm_agree", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on; the place is not null when it is read.
-        let (place, mine) = unsafe { (Place::new(flag, "flag")?, flag.read()) };
-        let agreed = object.comm.agree(mine as u32)?;
-        place.set(agreed.flags as c_int);
-        if agreed.is_acknowledged {
-            return Ok(());
-        }
-        Err(object.comm.not_acknowledged(&agreed.failed))
+pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Comm_agree", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on; the place is not null when it is read.
+            let (place, mine) = unsafe { (Place::new(flag, "flag")?, flag.read()) };
+            let agreed = object.comm.agree(mine as u32)?;
+            place.set(agreed.flags as c_int);
+            if agreed.is_acknowledged {
+                return Ok(());
+            }
+            Err(object.comm.not_acknowledged(&agreed.failed))
+        })
     })
 }
 
@@ -134,27 +148,30 @@ pub unsafe extern "C" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_
 /// # Safety
 /// `flag` is null, or can be read and written until the request is over; `request` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_iagree(
+pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
     comm: MPI_Comm,
     flag: *mut c_int,
     request: *mut MPI_Request,
 ) -> c_int {
-    call("MPIX_Comm_iagree", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(request, "request")? };
-        if flag.is_null() {
-            return Err(crate::bodies::world::null("flag"));
-        }
-        // SAFETY: not null, and the program promised that it can be used until the request is over.
-        let memory = unsafe { UserMemory::claim(flag.cast(), size_of::<c_int>()) };
-        let ongoing = object.comm.start_agree(memory);
-        // SAFETY: there is nothing to read or write.
-        let (input, output) =
-            unsafe { (Input::new(std::ptr::null(), &[])?, Output::new(std::ptr::null_mut(), &[], false)?) };
-        let object = RequestObject::Collective { errors_to: comm, ongoing, input, output };
-        place.set(runtime.adopt_request(object)?);
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_iagree", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(request, "request")? };
+            if flag.is_null() {
+                return Err(crate::bodies::world::null("flag"));
+            }
+            // SAFETY: not null, and the program promised that it can be used until the request is over.
+            let memory = unsafe { UserMemory::claim(flag.cast(), size_of::<c_int>()) };
+            let ongoing = object.comm.start_agree(memory);
+            // SAFETY: there is nothing to read or write.
+            let (input, output) = unsafe {
+                (Input::new(std::ptr::null(), &[])?, Output::new(std::ptr::null_mut(), &[], false)?)
+            };
+            let object = RequestObject::Collective { errors_to: comm, ongoing, input, output };
+            place.set(runtime.adopt_request(object)?);
+            Ok(())
+        })
     })
 }
 
@@ -163,13 +180,15 @@ pub unsafe extern "C" fn MPIX_Comm_iagree(
 /// # Safety
 /// `failed` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_agree_failed(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
-    call("MPIX_Comm_agree_failed", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(failed, "failed")? };
-        place.set(adopt(runtime, object.comm.agree_failed()?, object.session)?);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_agree_failed(comm: MPI_Comm, failed: *mut MPI_Group) -> c_int {
+    run(|| {
+        call("MPIX_Comm_agree_failed", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(failed, "failed")? };
+            place.set(adopt(runtime, object.comm.agree_failed()?, object.session)?);
+            Ok(())
+        })
     })
 }
 
@@ -178,24 +197,26 @@ pub unsafe extern "C" fn MPIX_Comm_agree_failed(comm: MPI_Comm, failed: *mut MPI
 /// # Safety
 /// `failed` is null, or writable until the request is over; `request` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_iagree_failed(
+pub unsafe extern "C-unwind" fn MPIX_Comm_iagree_failed(
     comm: MPI_Comm,
     failed: *mut MPI_Group,
     request: *mut MPI_Request,
 ) -> c_int {
-    call("MPIX_Comm_iagree_failed", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let request = unsafe { Place::new(request, "request")? };
-        if failed.is_null() {
-            return Err(crate::bodies::world::null("failed"));
-        }
-        // SAFETY: not null, and the program promised that it is writable until the request is over.
-        let place = unsafe { UserMemory::claim(failed.cast(), size_of::<MPI_Group>()) };
-        let (agreeing, session) = (object.comm.start_agree_failed(), object.session);
-        let entry = RequestObject::AgreedFailed { errors_to: comm, agreeing, place, session };
-        request.set(runtime.adopt_request(entry)?);
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_iagree_failed", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let request = unsafe { Place::new(request, "request")? };
+            if failed.is_null() {
+                return Err(crate::bodies::world::null("failed"));
+            }
+            // SAFETY: not null, and the program promised that it is writable until the request is over.
+            let place = unsafe { UserMemory::claim(failed.cast(), size_of::<MPI_Group>()) };
+            let (agreeing, session) = (object.comm.start_agree_failed(), object.session);
+            let entry = RequestObject::AgreedFailed { errors_to: comm, agreeing, place, session };
+            request.set(runtime.adopt_request(entry)?);
+            Ok(())
+        })
     })
 }
 
@@ -216,12 +237,14 @@ pub(crate) fn conclude(
 /// # Safety
 /// `newcomm` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    call("MPIX_Comm_shrink", Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
-        let new = object.comm.shrink()?;
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, Some(new), &object, comm, newcomm) }
+pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+    run(|| {
+        call("MPIX_Comm_shrink", Target::Comm(comm), |runtime| {
+            let object = check(runtime, comm, newcomm)?;
+            let new = object.comm.shrink()?;
+            // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
+            unsafe { hand_out_if(runtime, Some(new), &object, comm, newcomm) }
+        })
     })
 }
 
@@ -230,21 +253,24 @@ pub unsafe extern "C" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm
 /// # Safety
 /// `newcomm` and `request` are null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_ishrink(
+pub unsafe extern "C-unwind" fn MPIX_Comm_ishrink(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    call("MPIX_Comm_ishrink", Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
-        // SAFETY: the program's promise is handed on.
-        let (place, request) = unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
-        let duplicating = object.comm.start_shrink();
-        // The handle is there at once; what it stands for comes when the request ends.
-        let made = runtime.adopt_comm(object.comm.placeholder(), &object)?;
-        let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made };
-        request.set(runtime.adopt_request(entry)?);
-        place.set(made);
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_ishrink", Target::Comm(comm), |runtime| {
+            let object = check(runtime, comm, newcomm)?;
+            // SAFETY: the program's promise is handed on.
+            let (place, request) =
+                unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
+            let duplicating = object.comm.start_shrink();
+            // The handle is there at once; what it stands for comes when the request ends.
+            let made = runtime.adopt_comm(object.comm.placeholder(), &object)?;
+            let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made };
+            request.set(runtime.adopt_request(entry)?);
+            place.set(made);
+            Ok(())
+        })
     })
 }

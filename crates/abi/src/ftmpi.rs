@@ -9,6 +9,7 @@ use weft::{Communicator, MessageMode};
 
 use crate::bodies::communicators::mpi_comm_dup;
 use crate::bodies::world::{mpi_init, mpi_init_thread};
+use crate::entry::run;
 use crate::generated::constants::*;
 use crate::recovery::{MPIX_Comm_recover, collectives_number, mode_number};
 use crate::state::runtime;
@@ -32,10 +33,12 @@ pub(crate) fn is_asked_for() -> bool {
 /// # Safety
 /// As for `MPI_Init`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    IS_ASKED_FOR.store(true, Ordering::Relaxed);
-    // SAFETY: the program's promise is handed on.
-    begun(unsafe { mpi_init(argc, argv) })
+pub unsafe extern "C-unwind" fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    run(|| {
+        IS_ASKED_FOR.store(true, Ordering::Relaxed);
+        // SAFETY: the program's promise is handed on.
+        begun(unsafe { mpi_init(argc, argv) })
+    })
 }
 
 /// As `MPI_Init_thread`, in the same way.
@@ -43,15 +46,17 @@ pub unsafe extern "C" fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut 
 /// # Safety
 /// As for `MPI_Init_thread`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_FTMPI_Init_thread(
+pub unsafe extern "C-unwind" fn MPIX_FTMPI_Init_thread(
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    IS_ASKED_FOR.store(true, Ordering::Relaxed);
-    // SAFETY: the program's promise is handed on.
-    begun(unsafe { mpi_init_thread(argc, argv, required, provided) })
+    run(|| {
+        IS_ASKED_FOR.store(true, Ordering::Relaxed);
+        // SAFETY: the program's promise is handed on.
+        begun(unsafe { mpi_init_thread(argc, argv, required, provided) })
+    })
 }
 
 fn begun(code: c_int) -> c_int {
@@ -64,14 +69,16 @@ fn begun(code: c_int) -> c_int {
 /// # Safety
 /// `newcomm` is null, or can be read and written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    // SAFETY: not null where it is read, and the program promised that it can be.
-    if !newcomm.is_null() && unsafe { newcomm.read() } == FT_MPI_CHECK_RECOVER {
-        // SAFETY: the program's promise is handed on.
-        return unsafe { MPIX_Comm_recover(comm, 0, newcomm, std::ptr::null_mut()) };
-    }
-    // SAFETY: as above.
-    unsafe { mpi_comm_dup(comm, newcomm) }
+pub unsafe extern "C-unwind" fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+    run(|| {
+        // SAFETY: not null where it is read, and the program promised that it can be.
+        if !newcomm.is_null() && unsafe { newcomm.read() } == FT_MPI_CHECK_RECOVER {
+            // SAFETY: the program's promise is handed on.
+            return unsafe { MPIX_Comm_recover(comm, 0, newcomm, std::ptr::null_mut()) };
+        }
+        // SAFETY: as above.
+        unsafe { mpi_comm_dup(comm, newcomm) }
+    })
 }
 
 /// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into its place has the

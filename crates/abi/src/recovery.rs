@@ -11,7 +11,7 @@ use weft::{
 use crate::bodies::communicators::hand_out_if;
 use crate::bodies::groups::adopt;
 use crate::bodies::pointers::Place;
-use crate::entry::Target;
+use crate::entry::{Target, run};
 use crate::objects::CommObject;
 use crate::state::{Runtime, call};
 use crate::types::*;
@@ -114,17 +114,19 @@ fn modes(comm: &Communicator, numbers: [c_int; 4]) -> Result<FtModes> {
 
 /// Says how a communicator recovers.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPIX_Comm_set_ft_mode(
+pub extern "C-unwind" fn MPIX_Comm_set_ft_mode(
     comm: MPI_Comm,
     comm_mode: c_int,
     msg_mode: c_int,
     coll_mode: c_int,
     p2p_policy: c_int,
 ) -> c_int {
-    call("MPIX_Comm_set_ft_mode", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        object.comm.set_ft_modes(modes(&object.comm, [comm_mode, msg_mode, coll_mode, p2p_policy])?);
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_set_ft_mode", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            object.comm.set_ft_modes(modes(&object.comm, [comm_mode, msg_mode, coll_mode, p2p_policy])?);
+            Ok(())
+        })
     })
 }
 
@@ -133,29 +135,32 @@ pub extern "C" fn MPIX_Comm_set_ft_mode(
 /// # Safety
 /// Each pointer is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_get_ft_mode(
+pub unsafe extern "C-unwind" fn MPIX_Comm_get_ft_mode(
     comm: MPI_Comm,
     comm_mode: *mut c_int,
     msg_mode: *mut c_int,
     coll_mode: *mut c_int,
     p2p_policy: *mut c_int,
 ) -> c_int {
-    call("MPIX_Comm_get_ft_mode", Target::Comm(comm), |runtime| {
-        let FtModes { comm: mode, messages, blanks, collectives } = runtime.comm(comm)?.comm.ft_modes();
-        // SAFETY: the program's promise is handed on.
-        let places = unsafe {
-            [
-                Place::new(comm_mode, "comm_mode")?,
-                Place::new(msg_mode, "msg_mode")?,
-                Place::new(coll_mode, "coll_mode")?,
-                Place::new(p2p_policy, "p2p_policy")?,
-            ]
-        };
-        let messages = if messages == MessageMode::Reset { MPIX_FT_MSG_RESET } else { MPIX_FT_MSG_CONT };
-        let blanks = if blanks == BlankPartner::Nobody { MPIX_FT_P2P_PROC_NULL } else { MPIX_FT_P2P_ERROR };
-        let numbers = [mode_number(mode), messages, collectives_number(collectives), blanks];
-        places.into_iter().zip(numbers).for_each(|(place, number)| place.set(number));
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_get_ft_mode", Target::Comm(comm), |runtime| {
+            let FtModes { comm: mode, messages, blanks, collectives } = runtime.comm(comm)?.comm.ft_modes();
+            // SAFETY: the program's promise is handed on.
+            let places = unsafe {
+                [
+                    Place::new(comm_mode, "comm_mode")?,
+                    Place::new(msg_mode, "msg_mode")?,
+                    Place::new(coll_mode, "coll_mode")?,
+                    Place::new(p2p_policy, "p2p_policy")?,
+                ]
+            };
+            let messages = if messages == MessageMode::Reset { MPIX_FT_MSG_RESET } else { MPIX_FT_MSG_CONT };
+            let blanks =
+                if blanks == BlankPartner::Nobody { MPIX_FT_P2P_PROC_NULL } else { MPIX_FT_P2P_ERROR };
+            let numbers = [mode_number(mode), messages, collectives_number(collectives), blanks];
+            places.into_iter().zip(numbers).for_each(|(place, number)| place.set(number));
+            Ok(())
+        })
     })
 }
 
@@ -164,42 +169,44 @@ pub unsafe extern "C" fn MPIX_Comm_get_ft_mode(
 /// # Safety
 /// `newcomm` and `info` are null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_recover(
+pub unsafe extern "C-unwind" fn MPIX_Comm_recover(
     comm: MPI_Comm,
     flags: c_int,
     newcomm: *mut MPI_Comm,
     info: *mut MPIX_Recover_info,
 ) -> c_int {
-    call("MPIX_Comm_recover", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        if flags & !(MPIX_RECOVER_ALL | MPIX_RECOVER_IN_PLACE) != 0 {
-            let what = format!("{}: there are no flags {flags:#x} of a recovery", object.comm.place());
-            let remedy = "give 0, or MPIX_RECOVER_ALL, MPIX_RECOVER_IN_PLACE or both";
-            return Err(Error::new(Class::Argument, what).remedy(remedy));
-        }
-        if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink && flags == 0 {
-            return Err(crate::bodies::world::null("newcomm"));
-        }
-        let (all, in_place) = (flags & MPIX_RECOVER_ALL != 0, flags & MPIX_RECOVER_IN_PLACE != 0);
-        let recovered = object.comm.recover_with(RecoverFlags { all, in_place });
-        // What has come into the place of another one has its handle, whatever else went wrong.
-        runtime.renew_comms();
-        let recovery = recovered?;
-        let has_other = recovery.mode == FtMode::Shrink && !in_place;
-        if !newcomm.is_null() && has_other {
-            let other = Some(recovery.communicator.clone());
-            // SAFETY: not null, and the program promised that it is writable.
-            unsafe { hand_out_if(runtime, other, &object, comm, newcomm)? };
-        } else if !newcomm.is_null() {
-            // SAFETY: as above.
-            unsafe { newcomm.write(comm) };
-        }
-        if !info.is_null() {
-            let told = MPIX_Recover_info::new(runtime, &object, recovery)?;
-            // SAFETY: the program's promise.
-            unsafe { info.write(told) };
-        }
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_recover", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            if flags & !(MPIX_RECOVER_ALL | MPIX_RECOVER_IN_PLACE) != 0 {
+                let what = format!("{}: there are no flags {flags:#x} of a recovery", object.comm.place());
+                let remedy = "give 0, or MPIX_RECOVER_ALL, MPIX_RECOVER_IN_PLACE or both";
+                return Err(Error::new(Class::Argument, what).remedy(remedy));
+            }
+            if newcomm.is_null() && object.comm.ft_modes().comm == FtMode::Shrink && flags == 0 {
+                return Err(crate::bodies::world::null("newcomm"));
+            }
+            let (all, in_place) = (flags & MPIX_RECOVER_ALL != 0, flags & MPIX_RECOVER_IN_PLACE != 0);
+            let recovered = object.comm.recover_with(RecoverFlags { all, in_place });
+            // What has come into the place of another one has its handle, whatever else went wrong.
+            runtime.renew_comms();
+            let recovery = recovered?;
+            let has_other = recovery.mode == FtMode::Shrink && !in_place;
+            if !newcomm.is_null() && has_other {
+                let other = Some(recovery.communicator.clone());
+                // SAFETY: not null, and the program promised that it is writable.
+                unsafe { hand_out_if(runtime, other, &object, comm, newcomm)? };
+            } else if !newcomm.is_null() {
+                // SAFETY: as above.
+                unsafe { newcomm.write(comm) };
+            }
+            if !info.is_null() {
+                let told = MPIX_Recover_info::new(runtime, &object, recovery)?;
+                // SAFETY: the program's promise.
+                unsafe { info.write(told) };
+            }
+            Ok(())
+        })
     })
 }
 
@@ -208,21 +215,23 @@ pub unsafe extern "C" fn MPIX_Comm_recover(
 /// # Safety
 /// `flag` and `info` are null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_last_recovery(
+pub unsafe extern "C-unwind" fn MPIX_Comm_last_recovery(
     comm: MPI_Comm,
     flag: *mut c_int,
     info: *mut MPIX_Recover_info,
 ) -> c_int {
-    call("MPIX_Comm_last_recovery", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let (flag, info) = unsafe { (Place::new(flag, "flag")?, Place::new(info, "info")?) };
-        let recovery = object.comm.last_recovery();
-        flag.set(c_int::from(recovery.is_some()));
-        if let Some(recovery) = recovery {
-            info.set(MPIX_Recover_info::new(runtime, &object, recovery)?);
-        }
-        Ok(())
+    run(|| {
+        call("MPIX_Comm_last_recovery", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let (flag, info) = unsafe { (Place::new(flag, "flag")?, Place::new(info, "info")?) };
+            let recovery = object.comm.last_recovery();
+            flag.set(c_int::from(recovery.is_some()));
+            if let Some(recovery) = recovery {
+                info.set(MPIX_Recover_info::new(runtime, &object, recovery)?);
+            }
+            Ok(())
+        })
     })
 }
 
@@ -231,12 +240,14 @@ pub unsafe extern "C" fn MPIX_Comm_last_recovery(
 /// # Safety
 /// `count` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_coll_count(comm: MPI_Comm, count: *mut MPI_Count) -> c_int {
-    call("MPIX_Comm_coll_count", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(count, "count")? }.set(object.comm.completed() as MPI_Count);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_coll_count(comm: MPI_Comm, count: *mut MPI_Count) -> c_int {
+    run(|| {
+        call("MPIX_Comm_coll_count", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            unsafe { Place::new(count, "count")? }.set(object.comm.completed() as MPI_Count);
+            Ok(())
+        })
     })
 }
 
@@ -245,13 +256,15 @@ pub unsafe extern "C" fn MPIX_Comm_coll_count(comm: MPI_Comm, count: *mut MPI_Co
 /// # Safety
 /// `blank` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_blank_group(comm: MPI_Comm, blank: *mut MPI_Group) -> c_int {
-    call("MPIX_Comm_blank_group", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(blank, "blank")? };
-        place.set(adopt(runtime, object.comm.blank(), object.session)?);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_blank_group(comm: MPI_Comm, blank: *mut MPI_Group) -> c_int {
+    run(|| {
+        call("MPIX_Comm_blank_group", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(blank, "blank")? };
+            place.set(adopt(runtime, object.comm.blank(), object.session)?);
+            Ok(())
+        })
     })
 }
 
@@ -260,13 +273,15 @@ pub unsafe extern "C" fn MPIX_Comm_blank_group(comm: MPI_Comm, blank: *mut MPI_G
 /// # Safety
 /// `live` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_live_group(comm: MPI_Comm, live: *mut MPI_Group) -> c_int {
-    call("MPIX_Comm_live_group", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(live, "live")? };
-        place.set(adopt(runtime, object.comm.live().clone(), object.session)?);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_live_group(comm: MPI_Comm, live: *mut MPI_Group) -> c_int {
+    run(|| {
+        call("MPIX_Comm_live_group", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(live, "live")? };
+            place.set(adopt(runtime, object.comm.live().clone(), object.session)?);
+            Ok(())
+        })
     })
 }
 
@@ -275,18 +290,20 @@ pub unsafe extern "C" fn MPIX_Comm_live_group(comm: MPI_Comm, live: *mut MPI_Gro
 /// # Safety
 /// `flag` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_is_blank(comm: MPI_Comm, rank: c_int, flag: *mut c_int) -> c_int {
-    call("MPIX_Comm_is_blank", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(flag, "flag")? };
-        let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.partners());
-        let Some(rank) = known else {
-            let what = format!("{}: rank {rank} does not exist", object.comm.place());
-            return Err(Error::new(Class::Rank, what));
-        };
-        place.set(c_int::from(object.comm.is_blank(Rank(rank))));
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_is_blank(comm: MPI_Comm, rank: c_int, flag: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Comm_is_blank", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(flag, "flag")? };
+            let known = u32::try_from(rank).ok().filter(|rank| *rank < object.comm.partners());
+            let Some(rank) = known else {
+                let what = format!("{}: rank {rank} does not exist", object.comm.place());
+                return Err(Error::new(Class::Rank, what));
+            };
+            place.set(c_int::from(object.comm.is_blank(Rank(rank))));
+            Ok(())
+        })
     })
 }
 
@@ -295,12 +312,14 @@ pub unsafe extern "C" fn MPIX_Comm_is_blank(comm: MPI_Comm, rank: c_int, flag: *
 /// # Safety
 /// `size` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_live_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    call("MPIX_Comm_live_size", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(size, "size")? }.set(object.comm.live().size() as c_int);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_live_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Comm_live_size", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            unsafe { Place::new(size, "size")? }.set(object.comm.live().size() as c_int);
+            Ok(())
+        })
     })
 }
 
@@ -309,11 +328,13 @@ pub unsafe extern "C" fn MPIX_Comm_live_size(comm: MPI_Comm, size: *mut c_int) -
 /// # Safety
 /// `incarnation` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Process_incarnation(incarnation: *mut c_int) -> c_int {
-    call("MPIX_Process_incarnation", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(incarnation, "incarnation")? }.set(runtime.process().incarnation() as c_int);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Process_incarnation(incarnation: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Process_incarnation", Target::World, |runtime| {
+            // SAFETY: the program's promise is handed on.
+            unsafe { Place::new(incarnation, "incarnation")? }.set(runtime.process().incarnation() as c_int);
+            Ok(())
+        })
     })
 }
 
@@ -322,12 +343,14 @@ pub unsafe extern "C" fn MPIX_Process_incarnation(incarnation: *mut c_int) -> c_
 /// # Safety
 /// `fd` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Failure_fd(fd: *mut c_int) -> c_int {
-    call("MPIX_Failure_fd", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(fd, "fd")? };
-        place.set(runtime.process().failure_descriptor()?.into_raw_fd());
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Failure_fd(fd: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Failure_fd", Target::World, |runtime| {
+            // SAFETY: the program's promise is handed on.
+            let place = unsafe { Place::new(fd, "fd")? };
+            place.set(runtime.process().failure_descriptor()?.into_raw_fd());
+            Ok(())
+        })
     })
 }
 
@@ -336,11 +359,13 @@ pub unsafe extern "C" fn MPIX_Failure_fd(fd: *mut c_int) -> c_int {
 /// # Safety
 /// `generation` is null or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Comm_generation(comm: MPI_Comm, generation: *mut c_int) -> c_int {
-    call("MPIX_Comm_generation", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(generation, "generation")? }.set(object.comm.generation() as c_int);
-        Ok(())
+pub unsafe extern "C-unwind" fn MPIX_Comm_generation(comm: MPI_Comm, generation: *mut c_int) -> c_int {
+    run(|| {
+        call("MPIX_Comm_generation", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            // SAFETY: the program's promise is handed on.
+            unsafe { Place::new(generation, "generation")? }.set(object.comm.generation() as c_int);
+            Ok(())
+        })
     })
 }

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn callbacks_come_back_as_functions() {
-        extern "C" fn answer(_extra_state: *mut std::ffi::c_void) -> c_int {
+        extern "C-unwind" fn answer(_extra_state: *mut std::ffi::c_void) -> c_int {
             42
         }
         let callback = MPI_Grequest_free_function::from_function(answer);

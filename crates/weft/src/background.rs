@@ -36,7 +36,10 @@ impl Background {
 
     /// Begins one.
     pub(crate) fn add(&self, mut operation: Box<dyn Operation>, engine: &mut Engine<Fabrics>) {
-        if operation.advance(engine) {
+        let bound = Bound;
+        let is_over = operation.advance(engine);
+        std::mem::forget(bound);
+        if is_over {
             return;
         }
         let mut operations = lock(&self.operations);
@@ -60,7 +63,27 @@ impl Background {
     #[cold]
     pub(crate) fn advance(&self, engine: &mut Engine<Fabrics>) {
         let mut operations = lock(&self.operations);
+        let bound = Bound;
         operations.retain_mut(|operation| !operation.advance(engine));
+        std::mem::forget(bound);
         self.count.store(operations.len(), Ordering::Relaxed);
+    }
+}
+
+/// What a function of the program throws comes no further: the call that makes this turn of progress may be any, whose own message
+/// is under way to or from memory that its caller would give up.
+struct Bound;
+
+impl Drop for Bound {
+    #[cold]
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            crate::tell(
+                "weft: an operator of the program threw an exception in a nonblocking or persistent collective operation\n  \
+                 Only blocking operations and MPI_Reduce_local let exceptions through: catch it in the operator, or call a \
+                 blocking operation",
+            );
+            std::process::abort();
+        }
     }
 }

@@ -38,7 +38,7 @@ pub fn chapters_module() -> String {
 pub fn text(tables: &Tables, bodies: &Bodies, chapter: &Chapter) -> Result<String, Error> {
     let mut text = format!(
         "{MARK}//! {}.\n\nuse std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
-         use crate::bodies::ways::Way;\nuse crate::convert::*;\nuse crate::entry::{{Entry, Target}};\nuse crate::types::*;\n",
+         use crate::bodies::ways::Way;\nuse crate::convert::*;\nuse crate::entry::{{Entry, Target, run}};\nuse crate::types::*;\n",
         chapter.title
     );
     for function in tables.chapter(chapter.key) {
@@ -80,7 +80,7 @@ fn definition(function: &Function, prefix: &str, call: &str) -> String {
     text += "#[unsafe(no_mangle)]\n";
     let list: Vec<_> =
         function.parameters.iter().map(|p| format!("{}: {}", p.name, p.ctype.rust())).collect();
-    let head = format!("pub unsafe extern \"C\" fn {prefix}{}", function.name);
+    let head = format!("pub unsafe extern \"C-unwind\" fn {prefix}{}", function.name);
     let _ = writeln!(text, "{} -> {} {{", broken(&head, &list, ""), function.result.rust());
     text + call + "}\n"
 }
@@ -120,19 +120,19 @@ fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: 
     let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
     let list: Vec<_> = arguments.chain(way.map(|way| way.argument(function))).collect();
     if !body.is_unsafe {
-        return format!("    {}\n", broken(&body.path, &list, "    "));
+        return format!("    run(|| {})\n", broken(&body.path, &list, "    "));
     }
-    let call = format!("    unsafe {{ {}({}) }}", body.path, list.join(", "));
+    let call = format!("    run(|| unsafe {{ {}({}) }})", body.path, list.join(", "));
     let note = "    // SAFETY: the caller's promise is the body's, and widening keeps values.\n";
     if call.len() <= WIDTH_MAX {
         return format!("{note}{call}\n");
     }
-    format!("{note}    unsafe {{\n        {}\n    }}\n", broken(&body.path, &list, "        "))
+    format!("{note}    run(|| unsafe {{\n        {}\n    }})\n", broken(&body.path, &list, "        "))
 }
 
 fn unsupported_call(function: &Function) -> String {
     let target = target(function);
-    format!("    crate::unsupported(&Entry {{ name: \"{}\" }}, {target})\n", function.name)
+    format!("    run(|| crate::unsupported(&Entry {{ name: \"{}\" }}, {target}))\n", function.name)
 }
 
 /// Whose error handler hears of an unsupported call. The tool interface has none: its functions only return codes.
@@ -205,7 +205,10 @@ mod tests {
         let function = function("int", "MPI_Win win");
         let call = call(&function, Route::Missing).unwrap();
         let (own, profiled) = (definition(&function, "", &call), definition(&function, "P", &call));
-        assert!(own.contains("fn MPI_Some(win: MPI_Win) -> c_int {\n    crate::unsupported(&Entry"), "{own}");
+        assert!(
+            own.contains("fn MPI_Some(win: MPI_Win) -> c_int {\n    run(|| crate::unsupported(&Entry"),
+            "{own}"
+        );
         assert_eq!(own, profiled.replace("PMPI_", "MPI_"));
     }
 

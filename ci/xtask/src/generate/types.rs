@@ -34,7 +34,7 @@ fn pointer(function: &FunctionType) -> String {
         "void" => String::new(),
         _ => format!(" -> {}", function.result.rust()),
     };
-    format!("unsafe extern \"C\" fn({}){result}", list.join(", "))
+    format!("unsafe extern \"C-unwind\" fn({}){result}", list.join(", "))
 }
 
 #[cfg(test)]
@@ -49,7 +49,13 @@ mod tests {
             parameters: parse_list("MPI_Comm *comm, int flag", ',').unwrap(),
             variadic,
         };
-        assert_eq!(pointer(&function("int", false)), "unsafe extern \"C\" fn(*mut MPI_Comm, c_int) -> c_int");
-        assert_eq!(pointer(&function("void", true)), "unsafe extern \"C\" fn(*mut MPI_Comm, c_int, ...)");
+        assert_eq!(
+            pointer(&function("int", false)),
+            "unsafe extern \"C-unwind\" fn(*mut MPI_Comm, c_int) -> c_int"
+        );
+        assert_eq!(
+            pointer(&function("void", true)),
+            "unsafe extern \"C-unwind\" fn(*mut MPI_Comm, c_int, ...)"
+        );
     }
 }

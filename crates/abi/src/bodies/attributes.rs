@@ -178,14 +178,35 @@ fn take(attributes: &Attributes, number: c_int, value: usize) {
 pub(crate) fn set(attributes: &Attributes, owner: Owner, number: c_int, value: usize) -> Result<()> {
     let key = usable(number, owner)?;
     // Before the former value goes, so that a key that was freed does not go along with it.
-    attach(number);
+    let attached = Attached::new(number);
     // More than one where a delete function sets a value of the key that it is called for.
     while let Some(former) = value_of(attributes, number) {
-        key.delete(owner, number, former).inspect_err(|_| detach(number))?;
+        key.delete(owner, number, former)?;
         take(attributes, number, former);
     }
+    attached.keep();
     lock(attributes).push((number, value));
     Ok(())
+}
+
+/// A value that is about to hang on an object, and does not where a delete function fails or throws before.
+struct Attached(c_int);
+
+impl Attached {
+    fn new(number: c_int) -> Attached {
+        attach(number);
+        Attached(number)
+    }
+
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        detach(self.0);
+    }
 }
 
 /// Deleting what is not there is no error.

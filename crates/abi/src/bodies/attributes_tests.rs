@@ -16,7 +16,7 @@ struct Log {
 
 /// # Safety
 /// As the library calls copy functions; the extra state is a [`Log`] that lives for ever.
-unsafe extern "C" fn copy_one_more(
+unsafe extern "C-unwind" fn copy_one_more(
     _comm: MPI_Comm,
     _keyval: c_int,
     extra_state: *mut c_void,
@@ -37,7 +37,7 @@ unsafe extern "C" fn copy_one_more(
 
 /// # Safety
 /// As the library calls delete functions; the extra state is a [`Log`] that lives for ever.
-unsafe extern "C" fn note_deletion(
+unsafe extern "C-unwind" fn note_deletion(
     _comm: MPI_Comm,
     _keyval: c_int,
     value: *mut c_void,

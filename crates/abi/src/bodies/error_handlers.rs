@@ -374,12 +374,12 @@ mod tests {
     fn handler() -> MPI_Comm_errhandler_function {
         /// # Safety
         /// The library hands over a valid code.
-        unsafe extern "C" fn note(_comm: *mut MPI_Comm, code: *mut c_int) {
+        unsafe extern "C-unwind" fn note(_comm: *mut MPI_Comm, code: *mut c_int) {
             // SAFETY: the library hands over a valid code.
             LATEST.store(unsafe { code.read() }, Ordering::SeqCst);
         }
-        type Fixed = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int);
-        type Variadic = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...);
+        type Fixed = unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int);
+        type Variadic = unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int, ...);
         // SAFETY: the library passes no more than the two fixed arguments, which both conventions pass alike.
         MPI_Comm_errhandler_function::from_function(unsafe { std::mem::transmute::<Fixed, Variadic>(note) })
     }

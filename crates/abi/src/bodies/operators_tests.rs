@@ -30,7 +30,7 @@ unsafe fn shift_and_add(input: *mut c_void, inout: *mut c_void, length: i64, ste
 
 /// # Safety
 /// As the library calls operators, for `MPI_INT`.
-unsafe extern "C" fn ints(
+unsafe extern "C-unwind" fn ints(
     input: *mut c_void,
     inout: *mut c_void,
     length: *mut c_int,
@@ -45,7 +45,7 @@ unsafe extern "C" fn ints(
 
 /// # Safety
 /// As for [`ints`].
-unsafe extern "C" fn ints_c(
+unsafe extern "C-unwind" fn ints_c(
     input: *mut c_void,
     inout: *mut c_void,
     length: *mut MPI_Count,
@@ -59,14 +59,19 @@ unsafe extern "C" fn ints_c(
 ///
 /// # Safety
 /// As the library calls operators, for such elements.
-unsafe extern "C" fn gaps(input: *mut c_void, inout: *mut c_void, length: *mut c_int, _: *mut MPI_Datatype) {
+unsafe extern "C-unwind" fn gaps(
+    input: *mut c_void,
+    inout: *mut c_void,
+    length: *mut c_int,
+    _: *mut MPI_Datatype,
+) {
     // SAFETY: the library gives arrays of such elements and their length.
     unsafe { shift_and_add(input, inout, i64::from(*length), 4, &[0, 2]) };
 }
 
 /// # Safety
 /// As the library calls operators.
-unsafe extern "C" fn count_only(
+unsafe extern "C-unwind" fn count_only(
     _: *mut c_void,
     _: *mut c_void,
     length: *mut c_int,
@@ -85,7 +90,7 @@ fn new(function: UserFunction, commute: c_int) -> MPI_Op {
 }
 
 fn int(
-    function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype),
+    function: unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype),
 ) -> UserFunction {
     UserFunction::Int(MPI_User_function::from_function(function))
 }

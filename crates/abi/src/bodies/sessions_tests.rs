@@ -185,12 +185,12 @@ static LATEST: AtomicI32 = AtomicI32::new(0);
 fn noting() -> MPI_Session_errhandler_function {
     /// # Safety
     /// The library hands over a valid code.
-    unsafe extern "C" fn note(_session: *mut MPI_Session, code: *mut c_int) {
+    unsafe extern "C-unwind" fn note(_session: *mut MPI_Session, code: *mut c_int) {
         // SAFETY: the library hands over a valid code.
         LATEST.store(unsafe { code.read() }, Ordering::SeqCst);
     }
-    type Fixed = unsafe extern "C" fn(*mut MPI_Session, *mut c_int);
-    type Variadic = unsafe extern "C" fn(*mut MPI_Session, *mut c_int, ...);
+    type Fixed = unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int);
+    type Variadic = unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int, ...);
     // SAFETY: the library passes no more than the two fixed arguments, which both conventions pass alike.
     MPI_Session_errhandler_function::from_function(unsafe { std::mem::transmute::<Fixed, Variadic>(note) })
 }

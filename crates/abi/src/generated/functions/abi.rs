@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Abi_get_fortran_booleans`, in MPI since 5.0.
@@ -13,21 +13,21 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
+pub unsafe extern "C-unwind" fn MPI_Abi_get_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::environment::mpi_abi_get_fortran_booleans(
             logical_size,
             logical_true,
             logical_false,
             is_set,
         )
-    }
+    })
 }
 
 /// `PMPI_Abi_get_fortran_booleans`, in MPI since 5.0.
@@ -35,21 +35,21 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
+pub unsafe extern "C-unwind" fn PMPI_Abi_get_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::environment::mpi_abi_get_fortran_booleans(
             logical_size,
             logical_true,
             logical_false,
             is_set,
         )
-    }
+    })
 }
 
 /// `MPI_Abi_get_fortran_info`, in MPI since 5.0.
@@ -57,9 +57,9 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) })
 }
 
 /// `PMPI_Abi_get_fortran_info`, in MPI since 5.0.
@@ -67,9 +67,9 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_fortran_info(info) })
 }
 
 /// `MPI_Abi_get_info`, in MPI since 5.0.
@@ -77,9 +77,9 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_info(info) })
 }
 
 /// `PMPI_Abi_get_info`, in MPI since 5.0.
@@ -87,9 +87,9 @@ pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_info(info) })
 }
 
 /// `MPI_Abi_get_version`, in MPI since 5.0.
@@ -97,9 +97,12 @@ pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Abi_get_version(
+    abi_major: *mut c_int,
+    abi_minor: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) })
 }
 
 /// `PMPI_Abi_get_version`, in MPI since 5.0.
@@ -107,12 +110,12 @@ pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_version(
+pub unsafe extern "C-unwind" fn PMPI_Abi_get_version(
     abi_major: *mut c_int,
     abi_minor: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_get_version(abi_major, abi_minor) })
 }
 
 /// `MPI_Abi_set_fortran_booleans`, in MPI since 5.0.
@@ -120,19 +123,19 @@ pub unsafe extern "C" fn PMPI_Abi_get_version(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
+pub unsafe extern "C-unwind" fn MPI_Abi_set_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::environment::mpi_abi_set_fortran_booleans(
             logical_size,
             logical_true,
             logical_false,
         )
-    }
+    })
 }
 
 /// `PMPI_Abi_set_fortran_booleans`, in MPI since 5.0.
@@ -140,19 +143,19 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
+pub unsafe extern "C-unwind" fn PMPI_Abi_set_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::environment::mpi_abi_set_fortran_booleans(
             logical_size,
             logical_true,
             logical_false,
         )
-    }
+    })
 }
 
 /// `MPI_Abi_set_fortran_info`, in MPI since 5.0.
@@ -160,9 +163,9 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) })
 }
 
 /// `PMPI_Abi_set_fortran_info`, in MPI since 5.0.
@@ -170,7 +173,7 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) }
+    run(|| unsafe { crate::bodies::environment::mpi_abi_set_fortran_info(info) })
 }

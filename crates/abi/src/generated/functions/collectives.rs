@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Allgather`, in MPI since 1.1.
@@ -13,7 +13,7 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgather(
+pub unsafe extern "C-unwind" fn MPI_Allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn MPI_Allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn MPI_Allgather(
             comm,
             Way::blocking("MPI_Allgather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgather`, in MPI since 1.1.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn MPI_Allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather(
+pub unsafe extern "C-unwind" fn PMPI_Allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
             comm,
             Way::blocking("MPI_Allgather"),
         )
-    }
+    })
 }
 
 /// `MPI_Allgather_c`, in MPI since 4.0.
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgather_c(
+pub unsafe extern "C-unwind" fn MPI_Allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn MPI_Allgather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn MPI_Allgather_c(
             comm,
             Way::blocking("MPI_Allgather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgather_c`, in MPI since 4.0.
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn MPI_Allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather_c(
+pub unsafe extern "C-unwind" fn PMPI_Allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             comm,
             Way::blocking("MPI_Allgather"),
         )
-    }
+    })
 }
 
 /// `MPI_Allgather_init`, in MPI since 4.0.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgather_init(
+pub unsafe extern "C-unwind" fn MPI_Allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn MPI_Allgather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn MPI_Allgather_init(
             comm,
             Way::planned("MPI_Allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgather_init`, in MPI since 4.0.
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn MPI_Allgather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather_init(
+pub unsafe extern "C-unwind" fn PMPI_Allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             comm,
             Way::planned("MPI_Allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Allgather_init_c`, in MPI since 4.0.
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgather_init_c(
+pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn MPI_Allgather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn MPI_Allgather_init_c(
             comm,
             Way::planned("MPI_Allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgather_init_c`, in MPI since 4.0.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn MPI_Allgather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Allgather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             comm,
             Way::planned("MPI_Allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Allgatherv`, in MPI since 1.1.
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgatherv(
+pub unsafe extern "C-unwind" fn MPI_Allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn MPI_Allgatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn MPI_Allgatherv(
             comm,
             Way::blocking("MPI_Allgatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgatherv`, in MPI since 1.1.
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn MPI_Allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv(
+pub unsafe extern "C-unwind" fn PMPI_Allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             comm,
             Way::blocking("MPI_Allgatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Allgatherv_c`, in MPI since 4.0.
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -338,7 +338,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_c(
             comm,
             Way::blocking("MPI_Allgatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgatherv_c`, in MPI since 4.0.
@@ -346,7 +346,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             comm,
             Way::blocking("MPI_Allgatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Allgatherv_init`, in MPI since 4.0.
@@ -377,7 +377,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgatherv_init(
+pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init(
             comm,
             Way::planned("MPI_Allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgatherv_init`, in MPI since 4.0.
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv_init(
+pub unsafe extern "C-unwind" fn PMPI_Allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -423,7 +423,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             comm,
             Way::planned("MPI_Allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Allgatherv_init_c`, in MPI since 4.0.
@@ -443,7 +443,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allgatherv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -456,7 +456,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -468,7 +468,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
             comm,
             Way::planned("MPI_Allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allgatherv_init_c`, in MPI since 4.0.
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -489,7 +489,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -501,7 +501,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             comm,
             Way::planned("MPI_Allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Allreduce`, in MPI since 1.1.
@@ -509,7 +509,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce(
+pub unsafe extern "C-unwind" fn MPI_Allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -518,7 +518,7 @@ pub unsafe extern "C" fn MPI_Allreduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -528,7 +528,7 @@ pub unsafe extern "C" fn MPI_Allreduce(
             comm,
             Way::blocking("MPI_Allreduce"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allreduce`, in MPI since 1.1.
@@ -536,7 +536,7 @@ pub unsafe extern "C" fn MPI_Allreduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce(
+pub unsafe extern "C-unwind" fn PMPI_Allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -545,7 +545,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -555,7 +555,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
             comm,
             Way::blocking("MPI_Allreduce"),
         )
-    }
+    })
 }
 
 /// `MPI_Allreduce_c`, in MPI since 4.0.
@@ -563,7 +563,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce_c(
+pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -572,7 +572,7 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -582,7 +582,7 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
             comm,
             Way::blocking("MPI_Allreduce"),
         )
-    }
+    })
 }
 
 /// `PMPI_Allreduce_c`, in MPI since 4.0.
@@ -590,7 +590,7 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce_c(
+pub unsafe extern "C-unwind" fn PMPI_Allreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -599,7 +599,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -609,7 +609,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
             comm,
             Way::blocking("MPI_Allreduce"),
         )
-    }
+    })
 }
 
 /// `MPI_Allreduce_init`, in MPI since 4.0.
@@ -617,7 +617,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce_init(
+pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -628,7 +628,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -638,7 +638,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init(
             comm,
             Way::planned("MPI_Allreduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allreduce_init`, in MPI since 4.0.
@@ -646,7 +646,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce_init(
+pub unsafe extern "C-unwind" fn PMPI_Allreduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -657,7 +657,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -667,7 +667,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             comm,
             Way::planned("MPI_Allreduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Allreduce_init_c`, in MPI since 4.0.
@@ -675,7 +675,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce_init_c(
+pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -686,7 +686,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init_c(
             comm,
             Way::planned("MPI_Allreduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Allreduce_init_c`, in MPI since 4.0.
@@ -704,7 +704,7 @@ pub unsafe extern "C" fn MPI_Allreduce_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Allreduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -715,7 +715,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -725,7 +725,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             comm,
             Way::planned("MPI_Allreduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoall`, in MPI since 1.1.
@@ -733,7 +733,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoall(
+pub unsafe extern "C-unwind" fn MPI_Alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -743,7 +743,7 @@ pub unsafe extern "C" fn MPI_Alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -754,7 +754,7 @@ pub unsafe extern "C" fn MPI_Alltoall(
             comm,
             Way::blocking("MPI_Alltoall"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoall`, in MPI since 1.1.
@@ -762,7 +762,7 @@ pub unsafe extern "C" fn MPI_Alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall(
+pub unsafe extern "C-unwind" fn PMPI_Alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -772,7 +772,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -783,7 +783,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             comm,
             Way::blocking("MPI_Alltoall"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoall_c`, in MPI since 4.0.
@@ -791,7 +791,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoall_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -801,7 +801,7 @@ pub unsafe extern "C" fn MPI_Alltoall_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -812,7 +812,7 @@ pub unsafe extern "C" fn MPI_Alltoall_c(
             comm,
             Way::blocking("MPI_Alltoall"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoall_c`, in MPI since 4.0.
@@ -820,7 +820,7 @@ pub unsafe extern "C" fn MPI_Alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -830,7 +830,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -841,7 +841,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             comm,
             Way::blocking("MPI_Alltoall"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoall_init`, in MPI since 4.0.
@@ -849,7 +849,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoall_init(
+pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -861,7 +861,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -872,7 +872,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init(
             comm,
             Way::planned("MPI_Alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoall_init`, in MPI since 4.0.
@@ -880,7 +880,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall_init(
+pub unsafe extern "C-unwind" fn PMPI_Alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -892,7 +892,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -903,7 +903,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             comm,
             Way::planned("MPI_Alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoall_init_c`, in MPI since 4.0.
@@ -911,7 +911,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoall_init_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -923,7 +923,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -934,7 +934,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init_c(
             comm,
             Way::planned("MPI_Alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoall_init_c`, in MPI since 4.0.
@@ -942,7 +942,7 @@ pub unsafe extern "C" fn MPI_Alltoall_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -954,7 +954,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -965,7 +965,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             comm,
             Way::planned("MPI_Alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallv`, in MPI since 1.1.
@@ -973,7 +973,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallv(
+pub unsafe extern "C-unwind" fn MPI_Alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -985,7 +985,7 @@ pub unsafe extern "C" fn MPI_Alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -998,7 +998,7 @@ pub unsafe extern "C" fn MPI_Alltoallv(
             comm,
             Way::blocking("MPI_Alltoallv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallv`, in MPI since 1.1.
@@ -1006,7 +1006,7 @@ pub unsafe extern "C" fn MPI_Alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1018,7 +1018,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1031,7 +1031,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             comm,
             Way::blocking("MPI_Alltoallv"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallv_c`, in MPI since 4.0.
@@ -1039,7 +1039,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallv_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1051,7 +1051,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1064,7 +1064,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_c(
             comm,
             Way::blocking("MPI_Alltoallv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallv_c`, in MPI since 4.0.
@@ -1072,7 +1072,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1084,7 +1084,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1097,7 +1097,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             comm,
             Way::blocking("MPI_Alltoallv"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallv_init`, in MPI since 4.0.
@@ -1105,7 +1105,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallv_init(
+pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1119,7 +1119,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1132,7 +1132,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init(
             comm,
             Way::planned("MPI_Alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallv_init`, in MPI since 4.0.
@@ -1140,7 +1140,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv_init(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1154,7 +1154,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1167,7 +1167,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             comm,
             Way::planned("MPI_Alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallv_init_c`, in MPI since 4.0.
@@ -1175,7 +1175,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1189,7 +1189,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1202,7 +1202,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init_c(
             comm,
             Way::planned("MPI_Alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallv_init_c`, in MPI since 4.0.
@@ -1210,7 +1210,7 @@ pub unsafe extern "C" fn MPI_Alltoallv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1224,7 +1224,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1237,7 +1237,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             comm,
             Way::planned("MPI_Alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallw`, in MPI since 2.0.
@@ -1245,7 +1245,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallw(
+pub unsafe extern "C-unwind" fn MPI_Alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1257,7 +1257,7 @@ pub unsafe extern "C" fn MPI_Alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1270,7 +1270,7 @@ pub unsafe extern "C" fn MPI_Alltoallw(
             comm,
             Way::blocking("MPI_Alltoallw"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallw`, in MPI since 2.0.
@@ -1278,7 +1278,7 @@ pub unsafe extern "C" fn MPI_Alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallw(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1290,7 +1290,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1303,7 +1303,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             comm,
             Way::blocking("MPI_Alltoallw"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallw_c`, in MPI since 4.0.
@@ -1311,7 +1311,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallw_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1323,7 +1323,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1336,7 +1336,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_c(
             comm,
             Way::blocking("MPI_Alltoallw"),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallw_c`, in MPI since 4.0.
@@ -1344,7 +1344,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallw_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1356,7 +1356,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1369,7 +1369,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             comm,
             Way::blocking("MPI_Alltoallw"),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallw_init`, in MPI since 4.0.
@@ -1377,7 +1377,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallw_init(
+pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1391,7 +1391,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1404,7 +1404,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init(
             comm,
             Way::planned("MPI_Alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallw_init`, in MPI since 4.0.
@@ -1412,7 +1412,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallw_init(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1426,7 +1426,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1439,7 +1439,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             comm,
             Way::planned("MPI_Alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Alltoallw_init_c`, in MPI since 4.0.
@@ -1447,7 +1447,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alltoallw_init_c(
+pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1461,7 +1461,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1474,7 +1474,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
             comm,
             Way::planned("MPI_Alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Alltoallw_init_c`, in MPI since 4.0.
@@ -1482,7 +1482,7 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1496,7 +1496,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1509,7 +1509,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             comm,
             Way::planned("MPI_Alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Barrier`, in MPI since 1.1.
@@ -1517,9 +1517,9 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) }
+    run(|| unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) })
 }
 
 /// `PMPI_Barrier`, in MPI since 1.1.
@@ -1527,9 +1527,9 @@ pub unsafe extern "C" fn MPI_Barrier(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) }
+    run(|| unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::blocking("MPI_Barrier")) })
 }
 
 /// `MPI_Barrier_init`, in MPI since 4.0.
@@ -1537,13 +1537,18 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Barrier_init(
+pub unsafe extern "C-unwind" fn MPI_Barrier_init(
     comm: MPI_Comm,
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, request)) }
+    run(|| unsafe {
+        crate::bodies::collectives::mpi_barrier(
+            comm,
+            Way::planned("MPI_Barrier_init", info, request),
+        )
+    })
 }
 
 /// `PMPI_Barrier_init`, in MPI since 4.0.
@@ -1551,13 +1556,18 @@ pub unsafe extern "C" fn MPI_Barrier_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Barrier_init(
+pub unsafe extern "C-unwind" fn PMPI_Barrier_init(
     comm: MPI_Comm,
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, request)) }
+    run(|| unsafe {
+        crate::bodies::collectives::mpi_barrier(
+            comm,
+            Way::planned("MPI_Barrier_init", info, request),
+        )
+    })
 }
 
 /// `MPI_Bcast`, in MPI since 1.1.
@@ -1565,7 +1575,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast(
+pub unsafe extern "C-unwind" fn MPI_Bcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1573,7 +1583,7 @@ pub unsafe extern "C" fn MPI_Bcast(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -1582,7 +1592,7 @@ pub unsafe extern "C" fn MPI_Bcast(
             comm,
             Way::blocking("MPI_Bcast"),
         )
-    }
+    })
 }
 
 /// `PMPI_Bcast`, in MPI since 1.1.
@@ -1590,7 +1600,7 @@ pub unsafe extern "C" fn MPI_Bcast(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast(
+pub unsafe extern "C-unwind" fn PMPI_Bcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1598,7 +1608,7 @@ pub unsafe extern "C" fn PMPI_Bcast(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -1607,7 +1617,7 @@ pub unsafe extern "C" fn PMPI_Bcast(
             comm,
             Way::blocking("MPI_Bcast"),
         )
-    }
+    })
 }
 
 /// `MPI_Bcast_c`, in MPI since 4.0.
@@ -1615,7 +1625,7 @@ pub unsafe extern "C" fn PMPI_Bcast(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast_c(
+pub unsafe extern "C-unwind" fn MPI_Bcast_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1623,7 +1633,7 @@ pub unsafe extern "C" fn MPI_Bcast_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -1632,7 +1642,7 @@ pub unsafe extern "C" fn MPI_Bcast_c(
             comm,
             Way::blocking("MPI_Bcast"),
         )
-    }
+    })
 }
 
 /// `PMPI_Bcast_c`, in MPI since 4.0.
@@ -1640,7 +1650,7 @@ pub unsafe extern "C" fn MPI_Bcast_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast_c(
+pub unsafe extern "C-unwind" fn PMPI_Bcast_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1648,7 +1658,7 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -1657,7 +1667,7 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
             comm,
             Way::blocking("MPI_Bcast"),
         )
-    }
+    })
 }
 
 /// `MPI_Bcast_init`, in MPI since 4.0.
@@ -1665,7 +1675,7 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast_init(
+pub unsafe extern "C-unwind" fn MPI_Bcast_init(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1675,7 +1685,7 @@ pub unsafe extern "C" fn MPI_Bcast_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -1684,7 +1694,7 @@ pub unsafe extern "C" fn MPI_Bcast_init(
             comm,
             Way::planned("MPI_Bcast_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Bcast_init`, in MPI since 4.0.
@@ -1692,7 +1702,7 @@ pub unsafe extern "C" fn MPI_Bcast_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast_init(
+pub unsafe extern "C-unwind" fn PMPI_Bcast_init(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1702,7 +1712,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -1711,7 +1721,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             comm,
             Way::planned("MPI_Bcast_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Bcast_init_c`, in MPI since 4.0.
@@ -1719,7 +1729,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast_init_c(
+pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1729,7 +1739,7 @@ pub unsafe extern "C" fn MPI_Bcast_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -1738,7 +1748,7 @@ pub unsafe extern "C" fn MPI_Bcast_init_c(
             comm,
             Way::planned("MPI_Bcast_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Bcast_init_c`, in MPI since 4.0.
@@ -1746,7 +1756,7 @@ pub unsafe extern "C" fn MPI_Bcast_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Bcast_init_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1756,7 +1766,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -1765,7 +1775,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             comm,
             Way::planned("MPI_Bcast_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Exscan`, in MPI since 2.0.
@@ -1773,7 +1783,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Exscan(
+pub unsafe extern "C-unwind" fn MPI_Exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1782,7 +1792,7 @@ pub unsafe extern "C" fn MPI_Exscan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1792,7 +1802,7 @@ pub unsafe extern "C" fn MPI_Exscan(
             comm,
             Way::blocking("MPI_Exscan"),
         )
-    }
+    })
 }
 
 /// `PMPI_Exscan`, in MPI since 2.0.
@@ -1800,7 +1810,7 @@ pub unsafe extern "C" fn MPI_Exscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan(
+pub unsafe extern "C-unwind" fn PMPI_Exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1809,7 +1819,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1819,7 +1829,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
             comm,
             Way::blocking("MPI_Exscan"),
         )
-    }
+    })
 }
 
 /// `MPI_Exscan_c`, in MPI since 4.0.
@@ -1827,7 +1837,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Exscan_c(
+pub unsafe extern "C-unwind" fn MPI_Exscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -1836,7 +1846,7 @@ pub unsafe extern "C" fn MPI_Exscan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1846,7 +1856,7 @@ pub unsafe extern "C" fn MPI_Exscan_c(
             comm,
             Way::blocking("MPI_Exscan"),
         )
-    }
+    })
 }
 
 /// `PMPI_Exscan_c`, in MPI since 4.0.
@@ -1854,7 +1864,7 @@ pub unsafe extern "C" fn MPI_Exscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan_c(
+pub unsafe extern "C-unwind" fn PMPI_Exscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -1863,7 +1873,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1873,7 +1883,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
             comm,
             Way::blocking("MPI_Exscan"),
         )
-    }
+    })
 }
 
 /// `MPI_Exscan_init`, in MPI since 4.0.
@@ -1881,7 +1891,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Exscan_init(
+pub unsafe extern "C-unwind" fn MPI_Exscan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1892,7 +1902,7 @@ pub unsafe extern "C" fn MPI_Exscan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1902,7 +1912,7 @@ pub unsafe extern "C" fn MPI_Exscan_init(
             comm,
             Way::planned("MPI_Exscan_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Exscan_init`, in MPI since 4.0.
@@ -1910,7 +1920,7 @@ pub unsafe extern "C" fn MPI_Exscan_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan_init(
+pub unsafe extern "C-unwind" fn PMPI_Exscan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1921,7 +1931,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1931,7 +1941,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             comm,
             Way::planned("MPI_Exscan_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Exscan_init_c`, in MPI since 4.0.
@@ -1939,7 +1949,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Exscan_init_c(
+pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -1950,7 +1960,7 @@ pub unsafe extern "C" fn MPI_Exscan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1960,7 +1970,7 @@ pub unsafe extern "C" fn MPI_Exscan_init_c(
             comm,
             Way::planned("MPI_Exscan_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Exscan_init_c`, in MPI since 4.0.
@@ -1968,7 +1978,7 @@ pub unsafe extern "C" fn MPI_Exscan_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Exscan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -1979,7 +1989,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -1989,7 +1999,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             comm,
             Way::planned("MPI_Exscan_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Gather`, in MPI since 1.1.
@@ -1997,7 +2007,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gather(
+pub unsafe extern "C-unwind" fn MPI_Gather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2008,7 +2018,7 @@ pub unsafe extern "C" fn MPI_Gather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2020,7 +2030,7 @@ pub unsafe extern "C" fn MPI_Gather(
             comm,
             Way::blocking("MPI_Gather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Gather`, in MPI since 1.1.
@@ -2028,7 +2038,7 @@ pub unsafe extern "C" fn MPI_Gather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather(
+pub unsafe extern "C-unwind" fn PMPI_Gather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2039,7 +2049,7 @@ pub unsafe extern "C" fn PMPI_Gather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2051,7 +2061,7 @@ pub unsafe extern "C" fn PMPI_Gather(
             comm,
             Way::blocking("MPI_Gather"),
         )
-    }
+    })
 }
 
 /// `MPI_Gather_c`, in MPI since 4.0.
@@ -2059,7 +2069,7 @@ pub unsafe extern "C" fn PMPI_Gather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gather_c(
+pub unsafe extern "C-unwind" fn MPI_Gather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2070,7 +2080,7 @@ pub unsafe extern "C" fn MPI_Gather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -2082,7 +2092,7 @@ pub unsafe extern "C" fn MPI_Gather_c(
             comm,
             Way::blocking("MPI_Gather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Gather_c`, in MPI since 4.0.
@@ -2090,7 +2100,7 @@ pub unsafe extern "C" fn MPI_Gather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather_c(
+pub unsafe extern "C-unwind" fn PMPI_Gather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2101,7 +2111,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -2113,7 +2123,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             comm,
             Way::blocking("MPI_Gather"),
         )
-    }
+    })
 }
 
 /// `MPI_Gather_init`, in MPI since 4.0.
@@ -2121,7 +2131,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gather_init(
+pub unsafe extern "C-unwind" fn MPI_Gather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2134,7 +2144,7 @@ pub unsafe extern "C" fn MPI_Gather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2146,7 +2156,7 @@ pub unsafe extern "C" fn MPI_Gather_init(
             comm,
             Way::planned("MPI_Gather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Gather_init`, in MPI since 4.0.
@@ -2154,7 +2164,7 @@ pub unsafe extern "C" fn MPI_Gather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather_init(
+pub unsafe extern "C-unwind" fn PMPI_Gather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2167,7 +2177,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2179,7 +2189,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             comm,
             Way::planned("MPI_Gather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Gather_init_c`, in MPI since 4.0.
@@ -2187,7 +2197,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gather_init_c(
+pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2200,7 +2210,7 @@ pub unsafe extern "C" fn MPI_Gather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -2212,7 +2222,7 @@ pub unsafe extern "C" fn MPI_Gather_init_c(
             comm,
             Way::planned("MPI_Gather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Gather_init_c`, in MPI since 4.0.
@@ -2220,7 +2230,7 @@ pub unsafe extern "C" fn MPI_Gather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Gather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2233,7 +2243,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -2245,7 +2255,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             comm,
             Way::planned("MPI_Gather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Gatherv`, in MPI since 1.1.
@@ -2253,7 +2263,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gatherv(
+pub unsafe extern "C-unwind" fn MPI_Gatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2265,7 +2275,7 @@ pub unsafe extern "C" fn MPI_Gatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2278,7 +2288,7 @@ pub unsafe extern "C" fn MPI_Gatherv(
             comm,
             Way::blocking("MPI_Gatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Gatherv`, in MPI since 1.1.
@@ -2286,7 +2296,7 @@ pub unsafe extern "C" fn MPI_Gatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv(
+pub unsafe extern "C-unwind" fn PMPI_Gatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2298,7 +2308,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2311,7 +2321,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             comm,
             Way::blocking("MPI_Gatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Gatherv_c`, in MPI since 4.0.
@@ -2319,7 +2329,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2331,7 +2341,7 @@ pub unsafe extern "C" fn MPI_Gatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -2344,7 +2354,7 @@ pub unsafe extern "C" fn MPI_Gatherv_c(
             comm,
             Way::blocking("MPI_Gatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Gatherv_c`, in MPI since 4.0.
@@ -2352,7 +2362,7 @@ pub unsafe extern "C" fn MPI_Gatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Gatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2364,7 +2374,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -2377,7 +2387,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             comm,
             Way::blocking("MPI_Gatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Gatherv_init`, in MPI since 4.0.
@@ -2385,7 +2395,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gatherv_init(
+pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2399,7 +2409,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2412,7 +2422,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init(
             comm,
             Way::planned("MPI_Gatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Gatherv_init`, in MPI since 4.0.
@@ -2420,7 +2430,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv_init(
+pub unsafe extern "C-unwind" fn PMPI_Gatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2434,7 +2444,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2447,7 +2457,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             comm,
             Way::planned("MPI_Gatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Gatherv_init_c`, in MPI since 4.0.
@@ -2455,7 +2465,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Gatherv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2469,7 +2479,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -2482,7 +2492,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init_c(
             comm,
             Way::planned("MPI_Gatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Gatherv_init_c`, in MPI since 4.0.
@@ -2490,7 +2500,7 @@ pub unsafe extern "C" fn MPI_Gatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Gatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2504,7 +2514,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -2517,7 +2527,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             comm,
             Way::planned("MPI_Gatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallgather`, in MPI since 3.0.
@@ -2525,7 +2535,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallgather(
+pub unsafe extern "C-unwind" fn MPI_Iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2536,7 +2546,7 @@ pub unsafe extern "C" fn MPI_Iallgather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2547,7 +2557,7 @@ pub unsafe extern "C" fn MPI_Iallgather(
             comm,
             Way::begun("MPI_Iallgather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallgather`, in MPI since 3.0.
@@ -2555,7 +2565,7 @@ pub unsafe extern "C" fn MPI_Iallgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgather(
+pub unsafe extern "C-unwind" fn PMPI_Iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2566,7 +2576,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -2577,7 +2587,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             comm,
             Way::begun("MPI_Iallgather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallgather_c`, in MPI since 4.0.
@@ -2585,7 +2595,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallgather_c(
+pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2596,7 +2606,7 @@ pub unsafe extern "C" fn MPI_Iallgather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -2607,7 +2617,7 @@ pub unsafe extern "C" fn MPI_Iallgather_c(
             comm,
             Way::begun("MPI_Iallgather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallgather_c`, in MPI since 4.0.
@@ -2615,7 +2625,7 @@ pub unsafe extern "C" fn MPI_Iallgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgather_c(
+pub unsafe extern "C-unwind" fn PMPI_Iallgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2626,7 +2636,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgather(
             sendbuf,
             sendcount,
@@ -2637,7 +2647,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             comm,
             Way::begun("MPI_Iallgather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallgatherv`, in MPI since 3.0.
@@ -2645,7 +2655,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallgatherv(
+pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2657,7 +2667,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2669,7 +2679,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv(
             comm,
             Way::begun("MPI_Iallgatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallgatherv`, in MPI since 3.0.
@@ -2677,7 +2687,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgatherv(
+pub unsafe extern "C-unwind" fn PMPI_Iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2689,7 +2699,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2701,7 +2711,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             comm,
             Way::begun("MPI_Iallgatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallgatherv_c`, in MPI since 4.0.
@@ -2709,7 +2719,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallgatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2721,7 +2731,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -2733,7 +2743,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv_c(
             comm,
             Way::begun("MPI_Iallgatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallgatherv_c`, in MPI since 4.0.
@@ -2741,7 +2751,7 @@ pub unsafe extern "C" fn MPI_Iallgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Iallgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2753,7 +2763,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_allgatherv(
             sendbuf,
             sendcount,
@@ -2765,7 +2775,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             comm,
             Way::begun("MPI_Iallgatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallreduce`, in MPI since 3.0.
@@ -2773,7 +2783,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallreduce(
+pub unsafe extern "C-unwind" fn MPI_Iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -2783,7 +2793,7 @@ pub unsafe extern "C" fn MPI_Iallreduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -2793,7 +2803,7 @@ pub unsafe extern "C" fn MPI_Iallreduce(
             comm,
             Way::begun("MPI_Iallreduce", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallreduce`, in MPI since 3.0.
@@ -2801,7 +2811,7 @@ pub unsafe extern "C" fn MPI_Iallreduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallreduce(
+pub unsafe extern "C-unwind" fn PMPI_Iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -2811,7 +2821,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -2821,7 +2831,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             comm,
             Way::begun("MPI_Iallreduce", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iallreduce_c`, in MPI since 4.0.
@@ -2829,7 +2839,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iallreduce_c(
+pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -2839,7 +2849,7 @@ pub unsafe extern "C" fn MPI_Iallreduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -2849,7 +2859,7 @@ pub unsafe extern "C" fn MPI_Iallreduce_c(
             comm,
             Way::begun("MPI_Iallreduce", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iallreduce_c`, in MPI since 4.0.
@@ -2857,7 +2867,7 @@ pub unsafe extern "C" fn MPI_Iallreduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallreduce_c(
+pub unsafe extern "C-unwind" fn PMPI_Iallreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -2867,7 +2877,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_allreduce(
             sendbuf,
             recvbuf,
@@ -2877,7 +2887,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             comm,
             Way::begun("MPI_Iallreduce", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoall`, in MPI since 3.0.
@@ -2885,7 +2895,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoall(
+pub unsafe extern "C-unwind" fn MPI_Ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2896,7 +2906,7 @@ pub unsafe extern "C" fn MPI_Ialltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -2907,7 +2917,7 @@ pub unsafe extern "C" fn MPI_Ialltoall(
             comm,
             Way::begun("MPI_Ialltoall", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoall`, in MPI since 3.0.
@@ -2915,7 +2925,7 @@ pub unsafe extern "C" fn MPI_Ialltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoall(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2926,7 +2936,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -2937,7 +2947,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             comm,
             Way::begun("MPI_Ialltoall", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoall_c`, in MPI since 4.0.
@@ -2945,7 +2955,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoall_c(
+pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2956,7 +2966,7 @@ pub unsafe extern "C" fn MPI_Ialltoall_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -2967,7 +2977,7 @@ pub unsafe extern "C" fn MPI_Ialltoall_c(
             comm,
             Way::begun("MPI_Ialltoall", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoall_c`, in MPI since 4.0.
@@ -2975,7 +2985,7 @@ pub unsafe extern "C" fn MPI_Ialltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoall_c(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2986,7 +2996,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoall(
             sendbuf,
             sendcount,
@@ -2997,7 +3007,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             comm,
             Way::begun("MPI_Ialltoall", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoallv`, in MPI since 3.0.
@@ -3005,7 +3015,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoallv(
+pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -3018,7 +3028,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -3031,7 +3041,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv(
             comm,
             Way::begun("MPI_Ialltoallv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoallv`, in MPI since 3.0.
@@ -3039,7 +3049,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallv(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -3052,7 +3062,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -3065,7 +3075,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             comm,
             Way::begun("MPI_Ialltoallv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoallv_c`, in MPI since 4.0.
@@ -3073,7 +3083,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoallv_c(
+pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -3086,7 +3096,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -3099,7 +3109,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv_c(
             comm,
             Way::begun("MPI_Ialltoallv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoallv_c`, in MPI since 4.0.
@@ -3107,7 +3117,7 @@ pub unsafe extern "C" fn MPI_Ialltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallv_c(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -3120,7 +3130,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -3133,7 +3143,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             comm,
             Way::begun("MPI_Ialltoallv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoallw`, in MPI since 3.0.
@@ -3141,7 +3151,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoallw(
+pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -3154,7 +3164,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -3167,7 +3177,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw(
             comm,
             Way::begun("MPI_Ialltoallw", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoallw`, in MPI since 3.0.
@@ -3175,7 +3185,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallw(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -3188,7 +3198,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -3201,7 +3211,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             comm,
             Way::begun("MPI_Ialltoallw", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ialltoallw_c`, in MPI since 4.0.
@@ -3209,7 +3219,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ialltoallw_c(
+pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -3222,7 +3232,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -3235,7 +3245,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
             comm,
             Way::begun("MPI_Ialltoallw", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ialltoallw_c`, in MPI since 4.0.
@@ -3243,7 +3253,7 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallw_c(
+pub unsafe extern "C-unwind" fn PMPI_Ialltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -3256,7 +3266,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -3269,7 +3279,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             comm,
             Way::begun("MPI_Ialltoallw", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ibarrier`, in MPI since 3.0.
@@ -3277,9 +3287,9 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) }
+    run(|| unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) })
 }
 
 /// `PMPI_Ibarrier`, in MPI since 3.0.
@@ -3287,9 +3297,9 @@ pub unsafe extern "C" fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) }
+    run(|| unsafe { crate::bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request)) })
 }
 
 /// `MPI_Ibcast`, in MPI since 3.0.
@@ -3297,7 +3307,7 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ibcast(
+pub unsafe extern "C-unwind" fn MPI_Ibcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -3306,7 +3316,7 @@ pub unsafe extern "C" fn MPI_Ibcast(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -3315,7 +3325,7 @@ pub unsafe extern "C" fn MPI_Ibcast(
             comm,
             Way::begun("MPI_Ibcast", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ibcast`, in MPI since 3.0.
@@ -3323,7 +3333,7 @@ pub unsafe extern "C" fn MPI_Ibcast(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibcast(
+pub unsafe extern "C-unwind" fn PMPI_Ibcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -3332,7 +3342,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count as MPI_Count,
@@ -3341,7 +3351,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             comm,
             Way::begun("MPI_Ibcast", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ibcast_c`, in MPI since 4.0.
@@ -3349,7 +3359,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ibcast_c(
+pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -3358,7 +3368,7 @@ pub unsafe extern "C" fn MPI_Ibcast_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -3367,7 +3377,7 @@ pub unsafe extern "C" fn MPI_Ibcast_c(
             comm,
             Way::begun("MPI_Ibcast", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ibcast_c`, in MPI since 4.0.
@@ -3375,7 +3385,7 @@ pub unsafe extern "C" fn MPI_Ibcast_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibcast_c(
+pub unsafe extern "C-unwind" fn PMPI_Ibcast_c(
     buffer: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -3384,7 +3394,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_bcast(
             buffer,
             count,
@@ -3393,7 +3403,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
             comm,
             Way::begun("MPI_Ibcast", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iexscan`, in MPI since 3.0.
@@ -3401,7 +3411,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iexscan(
+pub unsafe extern "C-unwind" fn MPI_Iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -3411,7 +3421,7 @@ pub unsafe extern "C" fn MPI_Iexscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -3421,7 +3431,7 @@ pub unsafe extern "C" fn MPI_Iexscan(
             comm,
             Way::begun("MPI_Iexscan", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iexscan`, in MPI since 3.0.
@@ -3429,7 +3439,7 @@ pub unsafe extern "C" fn MPI_Iexscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iexscan(
+pub unsafe extern "C-unwind" fn PMPI_Iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -3439,7 +3449,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -3449,7 +3459,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             comm,
             Way::begun("MPI_Iexscan", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iexscan_c`, in MPI since 4.0.
@@ -3457,7 +3467,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iexscan_c(
+pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -3467,7 +3477,7 @@ pub unsafe extern "C" fn MPI_Iexscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -3477,7 +3487,7 @@ pub unsafe extern "C" fn MPI_Iexscan_c(
             comm,
             Way::begun("MPI_Iexscan", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iexscan_c`, in MPI since 4.0.
@@ -3485,7 +3495,7 @@ pub unsafe extern "C" fn MPI_Iexscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iexscan_c(
+pub unsafe extern "C-unwind" fn PMPI_Iexscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -3495,7 +3505,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_exscan(
             sendbuf,
             recvbuf,
@@ -3505,7 +3515,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             comm,
             Way::begun("MPI_Iexscan", request),
         )
-    }
+    })
 }
 
 /// `MPI_Igather`, in MPI since 3.0.
@@ -3513,7 +3523,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Igather(
+pub unsafe extern "C-unwind" fn MPI_Igather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -3525,7 +3535,7 @@ pub unsafe extern "C" fn MPI_Igather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -3537,7 +3547,7 @@ pub unsafe extern "C" fn MPI_Igather(
             comm,
             Way::begun("MPI_Igather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Igather`, in MPI since 3.0.
@@ -3545,7 +3555,7 @@ pub unsafe extern "C" fn MPI_Igather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igather(
+pub unsafe extern "C-unwind" fn PMPI_Igather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -3557,7 +3567,7 @@ pub unsafe extern "C" fn PMPI_Igather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount as MPI_Count,
@@ -3569,7 +3579,7 @@ pub unsafe extern "C" fn PMPI_Igather(
             comm,
             Way::begun("MPI_Igather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Igather_c`, in MPI since 4.0.
@@ -3577,7 +3587,7 @@ pub unsafe extern "C" fn PMPI_Igather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Igather_c(
+pub unsafe extern "C-unwind" fn MPI_Igather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -3589,7 +3599,7 @@ pub unsafe extern "C" fn MPI_Igather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -3601,7 +3611,7 @@ pub unsafe extern "C" fn MPI_Igather_c(
             comm,
             Way::begun("MPI_Igather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Igather_c`, in MPI since 4.0.
@@ -3609,7 +3619,7 @@ pub unsafe extern "C" fn MPI_Igather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igather_c(
+pub unsafe extern "C-unwind" fn PMPI_Igather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -3621,7 +3631,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gather(
             sendbuf,
             sendcount,
@@ -3633,7 +3643,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             comm,
             Way::begun("MPI_Igather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Igatherv`, in MPI since 3.0.
@@ -3641,7 +3651,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Igatherv(
+pub unsafe extern "C-unwind" fn MPI_Igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -3654,7 +3664,7 @@ pub unsafe extern "C" fn MPI_Igatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -3667,7 +3677,7 @@ pub unsafe extern "C" fn MPI_Igatherv(
             comm,
             Way::begun("MPI_Igatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Igatherv`, in MPI since 3.0.
@@ -3675,7 +3685,7 @@ pub unsafe extern "C" fn MPI_Igatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igatherv(
+pub unsafe extern "C-unwind" fn PMPI_Igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -3688,7 +3698,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -3701,7 +3711,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             comm,
             Way::begun("MPI_Igatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Igatherv_c`, in MPI since 4.0.
@@ -3709,7 +3719,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Igatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -3722,7 +3732,7 @@ pub unsafe extern "C" fn MPI_Igatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -3735,7 +3745,7 @@ pub unsafe extern "C" fn MPI_Igatherv_c(
             comm,
             Way::begun("MPI_Igatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Igatherv_c`, in MPI since 4.0.
@@ -3743,7 +3753,7 @@ pub unsafe extern "C" fn MPI_Igatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Igatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -3756,7 +3766,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_gatherv(
             sendbuf,
             sendcount,
@@ -3769,7 +3779,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             comm,
             Way::begun("MPI_Igatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce`, in MPI since 3.0.
@@ -3777,7 +3787,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce(
+pub unsafe extern "C-unwind" fn MPI_Ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -3788,7 +3798,7 @@ pub unsafe extern "C" fn MPI_Ireduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -3799,7 +3809,7 @@ pub unsafe extern "C" fn MPI_Ireduce(
             comm,
             Way::begun("MPI_Ireduce", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce`, in MPI since 3.0.
@@ -3807,7 +3817,7 @@ pub unsafe extern "C" fn MPI_Ireduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -3818,7 +3828,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -3829,7 +3839,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             comm,
             Way::begun("MPI_Ireduce", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce_c`, in MPI since 4.0.
@@ -3837,7 +3847,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce_c(
+pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -3848,7 +3858,7 @@ pub unsafe extern "C" fn MPI_Ireduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -3859,7 +3869,7 @@ pub unsafe extern "C" fn MPI_Ireduce_c(
             comm,
             Way::begun("MPI_Ireduce", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce_c`, in MPI since 4.0.
@@ -3867,7 +3877,7 @@ pub unsafe extern "C" fn MPI_Ireduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_c(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -3878,7 +3888,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -3889,7 +3899,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             comm,
             Way::begun("MPI_Ireduce", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce_scatter`, in MPI since 3.0.
@@ -3897,7 +3907,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce_scatter(
+pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -3907,7 +3917,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -3917,7 +3927,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter(
             comm,
             Way::begun("MPI_Ireduce_scatter", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce_scatter`, in MPI since 3.0.
@@ -3925,7 +3935,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -3935,7 +3945,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -3945,7 +3955,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             comm,
             Way::begun("MPI_Ireduce_scatter", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce_scatter_c`, in MPI since 4.0.
@@ -3953,7 +3963,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce_scatter_c(
+pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -3963,7 +3973,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -3973,7 +3983,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_c(
             comm,
             Way::begun("MPI_Ireduce_scatter", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce_scatter_c`, in MPI since 4.0.
@@ -3981,7 +3991,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -3991,7 +4001,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -4001,7 +4011,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             comm,
             Way::begun("MPI_Ireduce_scatter", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce_scatter_block`, in MPI since 3.0.
@@ -4009,7 +4019,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce_scatter_block(
+pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -4019,7 +4029,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -4029,7 +4039,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block(
             comm,
             Way::begun("MPI_Ireduce_scatter_block", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce_scatter_block`, in MPI since 3.0.
@@ -4037,7 +4047,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -4047,7 +4057,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -4057,7 +4067,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             comm,
             Way::begun("MPI_Ireduce_scatter_block", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ireduce_scatter_block_c`, in MPI since 4.0.
@@ -4065,7 +4075,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ireduce_scatter_block_c(
+pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -4075,7 +4085,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -4085,7 +4095,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block_c(
             comm,
             Way::begun("MPI_Ireduce_scatter_block", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ireduce_scatter_block_c`, in MPI since 4.0.
@@ -4093,7 +4103,7 @@ pub unsafe extern "C" fn MPI_Ireduce_scatter_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
+pub unsafe extern "C-unwind" fn PMPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -4103,7 +4113,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -4113,7 +4123,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             comm,
             Way::begun("MPI_Ireduce_scatter_block", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscan`, in MPI since 3.0.
@@ -4121,7 +4131,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscan(
+pub unsafe extern "C-unwind" fn MPI_Iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4131,7 +4141,7 @@ pub unsafe extern "C" fn MPI_Iscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -4141,7 +4151,7 @@ pub unsafe extern "C" fn MPI_Iscan(
             comm,
             Way::begun("MPI_Iscan", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscan`, in MPI since 3.0.
@@ -4149,7 +4159,7 @@ pub unsafe extern "C" fn MPI_Iscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscan(
+pub unsafe extern "C-unwind" fn PMPI_Iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4159,7 +4169,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -4169,7 +4179,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
             comm,
             Way::begun("MPI_Iscan", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscan_c`, in MPI since 4.0.
@@ -4177,7 +4187,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscan_c(
+pub unsafe extern "C-unwind" fn MPI_Iscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4187,7 +4197,7 @@ pub unsafe extern "C" fn MPI_Iscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -4197,7 +4207,7 @@ pub unsafe extern "C" fn MPI_Iscan_c(
             comm,
             Way::begun("MPI_Iscan", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscan_c`, in MPI since 4.0.
@@ -4205,7 +4215,7 @@ pub unsafe extern "C" fn MPI_Iscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscan_c(
+pub unsafe extern "C-unwind" fn PMPI_Iscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4215,7 +4225,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -4225,7 +4235,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             comm,
             Way::begun("MPI_Iscan", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscatter`, in MPI since 3.0.
@@ -4233,7 +4243,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscatter(
+pub unsafe extern "C-unwind" fn MPI_Iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -4245,7 +4255,7 @@ pub unsafe extern "C" fn MPI_Iscatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -4257,7 +4267,7 @@ pub unsafe extern "C" fn MPI_Iscatter(
             comm,
             Way::begun("MPI_Iscatter", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscatter`, in MPI since 3.0.
@@ -4265,7 +4275,7 @@ pub unsafe extern "C" fn MPI_Iscatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatter(
+pub unsafe extern "C-unwind" fn PMPI_Iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -4277,7 +4287,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -4289,7 +4299,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             comm,
             Way::begun("MPI_Iscatter", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscatter_c`, in MPI since 4.0.
@@ -4297,7 +4307,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscatter_c(
+pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -4309,7 +4319,7 @@ pub unsafe extern "C" fn MPI_Iscatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -4321,7 +4331,7 @@ pub unsafe extern "C" fn MPI_Iscatter_c(
             comm,
             Way::begun("MPI_Iscatter", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscatter_c`, in MPI since 4.0.
@@ -4329,7 +4339,7 @@ pub unsafe extern "C" fn MPI_Iscatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatter_c(
+pub unsafe extern "C-unwind" fn PMPI_Iscatter_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -4341,7 +4351,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -4353,7 +4363,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             comm,
             Way::begun("MPI_Iscatter", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscatterv`, in MPI since 3.0.
@@ -4361,7 +4371,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscatterv(
+pub unsafe extern "C-unwind" fn MPI_Iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -4374,7 +4384,7 @@ pub unsafe extern "C" fn MPI_Iscatterv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -4387,7 +4397,7 @@ pub unsafe extern "C" fn MPI_Iscatterv(
             comm,
             Way::begun("MPI_Iscatterv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscatterv`, in MPI since 3.0.
@@ -4395,7 +4405,7 @@ pub unsafe extern "C" fn MPI_Iscatterv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatterv(
+pub unsafe extern "C-unwind" fn PMPI_Iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -4408,7 +4418,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -4421,7 +4431,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             comm,
             Way::begun("MPI_Iscatterv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Iscatterv_c`, in MPI since 4.0.
@@ -4429,7 +4439,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iscatterv_c(
+pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -4442,7 +4452,7 @@ pub unsafe extern "C" fn MPI_Iscatterv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -4455,7 +4465,7 @@ pub unsafe extern "C" fn MPI_Iscatterv_c(
             comm,
             Way::begun("MPI_Iscatterv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Iscatterv_c`, in MPI since 4.0.
@@ -4463,7 +4473,7 @@ pub unsafe extern "C" fn MPI_Iscatterv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatterv_c(
+pub unsafe extern "C-unwind" fn PMPI_Iscatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -4476,7 +4486,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -4489,7 +4499,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             comm,
             Way::begun("MPI_Iscatterv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Op_commutative`, in MPI since 2.2.
@@ -4497,9 +4507,9 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) })
 }
 
 /// `PMPI_Op_commutative`, in MPI since 2.2.
@@ -4507,9 +4517,9 @@ pub unsafe extern "C" fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_commutative(op, commute) })
 }
 
 /// `MPI_Op_create`, in MPI since 1.1.
@@ -4517,13 +4527,13 @@ pub unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_create(
+pub unsafe extern "C-unwind" fn MPI_Op_create(
     user_fn: MPI_User_function,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) })
 }
 
 /// `PMPI_Op_create`, in MPI since 1.1.
@@ -4531,13 +4541,13 @@ pub unsafe extern "C" fn MPI_Op_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_create(
+pub unsafe extern "C-unwind" fn PMPI_Op_create(
     user_fn: MPI_User_function,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op) })
 }
 
 /// `MPI_Op_create_c`, in MPI since 4.0.
@@ -4545,13 +4555,13 @@ pub unsafe extern "C" fn PMPI_Op_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_create_c(
+pub unsafe extern "C-unwind" fn MPI_Op_create_c(
     user_fn: MPI_User_function_c,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) })
 }
 
 /// `PMPI_Op_create_c`, in MPI since 4.0.
@@ -4559,13 +4569,13 @@ pub unsafe extern "C" fn MPI_Op_create_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_create_c(
+pub unsafe extern "C-unwind" fn PMPI_Op_create_c(
     user_fn: MPI_User_function_c,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op) })
 }
 
 /// `MPI_Op_free`, in MPI since 1.1.
@@ -4573,9 +4583,9 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_free(op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_free(op) })
 }
 
 /// `PMPI_Op_free`, in MPI since 1.1.
@@ -4583,9 +4593,9 @@ pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_op_free(op) }
+    run(|| unsafe { crate::bodies::operators::mpi_op_free(op) })
 }
 
 /// `MPI_Reduce`, in MPI since 1.1.
@@ -4593,7 +4603,7 @@ pub unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce(
+pub unsafe extern "C-unwind" fn MPI_Reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4603,7 +4613,7 @@ pub unsafe extern "C" fn MPI_Reduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4614,7 +4624,7 @@ pub unsafe extern "C" fn MPI_Reduce(
             comm,
             Way::blocking("MPI_Reduce"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce`, in MPI since 1.1.
@@ -4622,7 +4632,7 @@ pub unsafe extern "C" fn MPI_Reduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce(
+pub unsafe extern "C-unwind" fn PMPI_Reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4632,7 +4642,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4643,7 +4653,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
             comm,
             Way::blocking("MPI_Reduce"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_c`, in MPI since 4.0.
@@ -4651,7 +4661,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4661,7 +4671,7 @@ pub unsafe extern "C" fn MPI_Reduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4672,7 +4682,7 @@ pub unsafe extern "C" fn MPI_Reduce_c(
             comm,
             Way::blocking("MPI_Reduce"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_c`, in MPI since 4.0.
@@ -4680,7 +4690,7 @@ pub unsafe extern "C" fn MPI_Reduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4690,7 +4700,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4701,7 +4711,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             comm,
             Way::blocking("MPI_Reduce"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_init`, in MPI since 4.0.
@@ -4709,7 +4719,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_init(
+pub unsafe extern "C-unwind" fn MPI_Reduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4721,7 +4731,7 @@ pub unsafe extern "C" fn MPI_Reduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4732,7 +4742,7 @@ pub unsafe extern "C" fn MPI_Reduce_init(
             comm,
             Way::planned("MPI_Reduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_init`, in MPI since 4.0.
@@ -4740,7 +4750,7 @@ pub unsafe extern "C" fn MPI_Reduce_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_init(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -4752,7 +4762,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4763,7 +4773,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             comm,
             Way::planned("MPI_Reduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_init_c`, in MPI since 4.0.
@@ -4771,7 +4781,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_init_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4783,7 +4793,7 @@ pub unsafe extern "C" fn MPI_Reduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4794,7 +4804,7 @@ pub unsafe extern "C" fn MPI_Reduce_init_c(
             comm,
             Way::planned("MPI_Reduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_init_c`, in MPI since 4.0.
@@ -4802,7 +4812,7 @@ pub unsafe extern "C" fn MPI_Reduce_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -4814,7 +4824,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce(
             sendbuf,
             recvbuf,
@@ -4825,7 +4835,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             comm,
             Way::planned("MPI_Reduce_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_local`, in MPI since 2.2.
@@ -4833,7 +4843,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_local(
+pub unsafe extern "C-unwind" fn MPI_Reduce_local(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: c_int,
@@ -4841,7 +4851,15 @@ pub unsafe extern "C" fn MPI_Reduce_local(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count as MPI_Count, datatype, op) }
+    run(|| unsafe {
+        crate::bodies::operators::mpi_reduce_local(
+            inbuf,
+            inoutbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+        )
+    })
 }
 
 /// `PMPI_Reduce_local`, in MPI since 2.2.
@@ -4849,7 +4867,7 @@ pub unsafe extern "C" fn MPI_Reduce_local(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_local(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_local(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: c_int,
@@ -4857,7 +4875,15 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count as MPI_Count, datatype, op) }
+    run(|| unsafe {
+        crate::bodies::operators::mpi_reduce_local(
+            inbuf,
+            inoutbuf,
+            count as MPI_Count,
+            datatype,
+            op,
+        )
+    })
 }
 
 /// `MPI_Reduce_local_c`, in MPI since 4.0.
@@ -4865,7 +4891,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_local_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_local_c(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: MPI_Count,
@@ -4873,7 +4899,7 @@ pub unsafe extern "C" fn MPI_Reduce_local_c(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) })
 }
 
 /// `PMPI_Reduce_local_c`, in MPI since 4.0.
@@ -4881,7 +4907,7 @@ pub unsafe extern "C" fn MPI_Reduce_local_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_local_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_local_c(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: MPI_Count,
@@ -4889,7 +4915,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) }
+    run(|| unsafe { crate::bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op) })
 }
 
 /// `MPI_Reduce_scatter`, in MPI since 1.1.
@@ -4897,7 +4923,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -4906,7 +4932,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -4916,7 +4942,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter(
             comm,
             Way::blocking("MPI_Reduce_scatter"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter`, in MPI since 1.1.
@@ -4924,7 +4950,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -4933,7 +4959,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -4943,7 +4969,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             comm,
             Way::blocking("MPI_Reduce_scatter"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_c`, in MPI since 4.0.
@@ -4951,7 +4977,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -4960,7 +4986,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -4970,7 +4996,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_c(
             comm,
             Way::blocking("MPI_Reduce_scatter"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_c`, in MPI since 4.0.
@@ -4978,7 +5004,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -4987,7 +5013,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -4997,7 +5023,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             comm,
             Way::blocking("MPI_Reduce_scatter"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_block`, in MPI since 2.2.
@@ -5005,7 +5031,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_block(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -5014,7 +5040,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5024,7 +5050,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block(
             comm,
             Way::blocking("MPI_Reduce_scatter_block"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_block`, in MPI since 2.2.
@@ -5032,7 +5058,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -5041,7 +5067,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5051,7 +5077,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
             comm,
             Way::blocking("MPI_Reduce_scatter_block"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_block_c`, in MPI since 4.0.
@@ -5059,7 +5085,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -5068,7 +5094,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5078,7 +5104,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
             comm,
             Way::blocking("MPI_Reduce_scatter_block"),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_block_c`, in MPI since 4.0.
@@ -5086,7 +5112,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -5095,7 +5121,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5105,7 +5131,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             comm,
             Way::blocking("MPI_Reduce_scatter_block"),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_block_init`, in MPI since 4.0.
@@ -5113,7 +5139,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_block_init(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -5124,7 +5150,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5134,7 +5160,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init(
             comm,
             Way::planned("MPI_Reduce_scatter_block_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_block_init`, in MPI since 4.0.
@@ -5142,7 +5168,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_block_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -5153,7 +5179,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5163,7 +5189,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             comm,
             Way::planned("MPI_Reduce_scatter_block_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_block_init_c`, in MPI since 4.0.
@@ -5171,7 +5197,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_block_init_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -5182,7 +5208,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5192,7 +5218,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init_c(
             comm,
             Way::planned("MPI_Reduce_scatter_block_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_block_init_c`, in MPI since 4.0.
@@ -5200,7 +5226,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_block_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_block_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
@@ -5211,7 +5237,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter_block(
             sendbuf,
             recvbuf,
@@ -5221,7 +5247,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             comm,
             Way::planned("MPI_Reduce_scatter_block_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_init`, in MPI since 4.0.
@@ -5229,7 +5255,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_init(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -5240,7 +5266,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -5250,7 +5276,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init(
             comm,
             Way::planned("MPI_Reduce_scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_init`, in MPI since 4.0.
@@ -5258,7 +5284,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -5269,7 +5295,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -5279,7 +5305,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             comm,
             Way::planned("MPI_Reduce_scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Reduce_scatter_init_c`, in MPI since 4.0.
@@ -5287,7 +5313,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Reduce_scatter_init_c(
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -5298,7 +5324,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -5308,7 +5334,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init_c(
             comm,
             Way::planned("MPI_Reduce_scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Reduce_scatter_init_c`, in MPI since 4.0.
@@ -5316,7 +5342,7 @@ pub unsafe extern "C" fn MPI_Reduce_scatter_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Reduce_scatter_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const MPI_Count,
@@ -5327,7 +5353,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_reduce_scatter(
             sendbuf,
             recvbuf,
@@ -5337,7 +5363,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             comm,
             Way::planned("MPI_Reduce_scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scan`, in MPI since 1.1.
@@ -5345,7 +5371,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scan(
+pub unsafe extern "C-unwind" fn MPI_Scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -5354,7 +5380,7 @@ pub unsafe extern "C" fn MPI_Scan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5364,7 +5390,7 @@ pub unsafe extern "C" fn MPI_Scan(
             comm,
             Way::blocking("MPI_Scan"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scan`, in MPI since 1.1.
@@ -5372,7 +5398,7 @@ pub unsafe extern "C" fn MPI_Scan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan(
+pub unsafe extern "C-unwind" fn PMPI_Scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -5381,7 +5407,7 @@ pub unsafe extern "C" fn PMPI_Scan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5391,7 +5417,7 @@ pub unsafe extern "C" fn PMPI_Scan(
             comm,
             Way::blocking("MPI_Scan"),
         )
-    }
+    })
 }
 
 /// `MPI_Scan_c`, in MPI since 4.0.
@@ -5399,7 +5425,7 @@ pub unsafe extern "C" fn PMPI_Scan(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scan_c(
+pub unsafe extern "C-unwind" fn MPI_Scan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -5408,7 +5434,7 @@ pub unsafe extern "C" fn MPI_Scan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5418,7 +5444,7 @@ pub unsafe extern "C" fn MPI_Scan_c(
             comm,
             Way::blocking("MPI_Scan"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scan_c`, in MPI since 4.0.
@@ -5426,7 +5452,7 @@ pub unsafe extern "C" fn MPI_Scan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan_c(
+pub unsafe extern "C-unwind" fn PMPI_Scan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -5435,7 +5461,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5445,7 +5471,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
             comm,
             Way::blocking("MPI_Scan"),
         )
-    }
+    })
 }
 
 /// `MPI_Scan_init`, in MPI since 4.0.
@@ -5453,7 +5479,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scan_init(
+pub unsafe extern "C-unwind" fn MPI_Scan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -5464,7 +5490,7 @@ pub unsafe extern "C" fn MPI_Scan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5474,7 +5500,7 @@ pub unsafe extern "C" fn MPI_Scan_init(
             comm,
             Way::planned("MPI_Scan_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scan_init`, in MPI since 4.0.
@@ -5482,7 +5508,7 @@ pub unsafe extern "C" fn MPI_Scan_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan_init(
+pub unsafe extern "C-unwind" fn PMPI_Scan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -5493,7 +5519,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5503,7 +5529,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             comm,
             Way::planned("MPI_Scan_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scan_init_c`, in MPI since 4.0.
@@ -5511,7 +5537,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scan_init_c(
+pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -5522,7 +5548,7 @@ pub unsafe extern "C" fn MPI_Scan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5532,7 +5558,7 @@ pub unsafe extern "C" fn MPI_Scan_init_c(
             comm,
             Way::planned("MPI_Scan_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scan_init_c`, in MPI since 4.0.
@@ -5540,7 +5566,7 @@ pub unsafe extern "C" fn MPI_Scan_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Scan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -5551,7 +5577,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::reductions::mpi_scan(
             sendbuf,
             recvbuf,
@@ -5561,7 +5587,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             comm,
             Way::planned("MPI_Scan_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scatter`, in MPI since 1.1.
@@ -5569,7 +5595,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatter(
+pub unsafe extern "C-unwind" fn MPI_Scatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -5580,7 +5606,7 @@ pub unsafe extern "C" fn MPI_Scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -5592,7 +5618,7 @@ pub unsafe extern "C" fn MPI_Scatter(
             comm,
             Way::blocking("MPI_Scatter"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatter`, in MPI since 1.1.
@@ -5600,7 +5626,7 @@ pub unsafe extern "C" fn MPI_Scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter(
+pub unsafe extern "C-unwind" fn PMPI_Scatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -5611,7 +5637,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -5623,7 +5649,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
             comm,
             Way::blocking("MPI_Scatter"),
         )
-    }
+    })
 }
 
 /// `MPI_Scatter_c`, in MPI since 4.0.
@@ -5631,7 +5657,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatter_c(
+pub unsafe extern "C-unwind" fn MPI_Scatter_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -5642,7 +5668,7 @@ pub unsafe extern "C" fn MPI_Scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -5654,7 +5680,7 @@ pub unsafe extern "C" fn MPI_Scatter_c(
             comm,
             Way::blocking("MPI_Scatter"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatter_c`, in MPI since 4.0.
@@ -5662,7 +5688,7 @@ pub unsafe extern "C" fn MPI_Scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter_c(
+pub unsafe extern "C-unwind" fn PMPI_Scatter_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -5673,7 +5699,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -5685,7 +5711,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             comm,
             Way::blocking("MPI_Scatter"),
         )
-    }
+    })
 }
 
 /// `MPI_Scatter_init`, in MPI since 4.0.
@@ -5693,7 +5719,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatter_init(
+pub unsafe extern "C-unwind" fn MPI_Scatter_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -5706,7 +5732,7 @@ pub unsafe extern "C" fn MPI_Scatter_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -5718,7 +5744,7 @@ pub unsafe extern "C" fn MPI_Scatter_init(
             comm,
             Way::planned("MPI_Scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatter_init`, in MPI since 4.0.
@@ -5726,7 +5752,7 @@ pub unsafe extern "C" fn MPI_Scatter_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter_init(
+pub unsafe extern "C-unwind" fn PMPI_Scatter_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -5739,7 +5765,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount as MPI_Count,
@@ -5751,7 +5777,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             comm,
             Way::planned("MPI_Scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scatter_init_c`, in MPI since 4.0.
@@ -5759,7 +5785,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatter_init_c(
+pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -5772,7 +5798,7 @@ pub unsafe extern "C" fn MPI_Scatter_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -5784,7 +5810,7 @@ pub unsafe extern "C" fn MPI_Scatter_init_c(
             comm,
             Way::planned("MPI_Scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatter_init_c`, in MPI since 4.0.
@@ -5792,7 +5818,7 @@ pub unsafe extern "C" fn MPI_Scatter_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Scatter_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -5805,7 +5831,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatter(
             sendbuf,
             sendcount,
@@ -5817,7 +5843,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             comm,
             Way::planned("MPI_Scatter_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scatterv`, in MPI since 1.1.
@@ -5825,7 +5851,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatterv(
+pub unsafe extern "C-unwind" fn MPI_Scatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -5837,7 +5863,7 @@ pub unsafe extern "C" fn MPI_Scatterv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -5850,7 +5876,7 @@ pub unsafe extern "C" fn MPI_Scatterv(
             comm,
             Way::blocking("MPI_Scatterv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatterv`, in MPI since 1.1.
@@ -5858,7 +5884,7 @@ pub unsafe extern "C" fn MPI_Scatterv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv(
+pub unsafe extern "C-unwind" fn PMPI_Scatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -5870,7 +5896,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -5883,7 +5909,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             comm,
             Way::blocking("MPI_Scatterv"),
         )
-    }
+    })
 }
 
 /// `MPI_Scatterv_c`, in MPI since 4.0.
@@ -5891,7 +5917,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatterv_c(
+pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -5903,7 +5929,7 @@ pub unsafe extern "C" fn MPI_Scatterv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -5916,7 +5942,7 @@ pub unsafe extern "C" fn MPI_Scatterv_c(
             comm,
             Way::blocking("MPI_Scatterv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatterv_c`, in MPI since 4.0.
@@ -5924,7 +5950,7 @@ pub unsafe extern "C" fn MPI_Scatterv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv_c(
+pub unsafe extern "C-unwind" fn PMPI_Scatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -5936,7 +5962,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -5949,7 +5975,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             comm,
             Way::blocking("MPI_Scatterv"),
         )
-    }
+    })
 }
 
 /// `MPI_Scatterv_init`, in MPI since 4.0.
@@ -5957,7 +5983,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatterv_init(
+pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -5971,7 +5997,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -5984,7 +6010,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init(
             comm,
             Way::planned("MPI_Scatterv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatterv_init`, in MPI since 4.0.
@@ -5992,7 +6018,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv_init(
+pub unsafe extern "C-unwind" fn PMPI_Scatterv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -6006,7 +6032,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -6019,7 +6045,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             comm,
             Way::planned("MPI_Scatterv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Scatterv_init_c`, in MPI since 4.0.
@@ -6027,7 +6053,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Scatterv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -6041,7 +6067,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -6054,7 +6080,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init_c(
             comm,
             Way::planned("MPI_Scatterv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Scatterv_init_c`, in MPI since 4.0.
@@ -6062,7 +6088,7 @@ pub unsafe extern "C" fn MPI_Scatterv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Scatterv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     displs: *const MPI_Aint,
@@ -6076,7 +6102,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::collectives::mpi_scatterv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -6089,7 +6115,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             comm,
             Way::planned("MPI_Scatterv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_value_index`, in MPI since 4.1.
@@ -6097,13 +6123,19 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_value_index(
+pub unsafe extern "C-unwind" fn MPI_Type_get_value_index(
     value_type: MPI_Datatype,
     index_type: MPI_Datatype,
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::value_indices::mpi_type_get_value_index(value_type, index_type, pair_type) }
+    run(|| unsafe {
+        crate::bodies::value_indices::mpi_type_get_value_index(
+            value_type,
+            index_type,
+            pair_type,
+        )
+    })
 }
 
 /// `PMPI_Type_get_value_index`, in MPI since 4.1.
@@ -6111,11 +6143,17 @@ pub unsafe extern "C" fn MPI_Type_get_value_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_value_index(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_value_index(
     value_type: MPI_Datatype,
     index_type: MPI_Datatype,
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::value_indices::mpi_type_get_value_index(value_type, index_type, pair_type) }
+    run(|| unsafe {
+        crate::bodies::value_indices::mpi_type_get_value_index(
+            value_type,
+            index_type,
+            pair_type,
+        )
+    })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Comm_compare`, in MPI since 1.1.
@@ -13,13 +13,13 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_compare(
+pub unsafe extern "C-unwind" fn MPI_Comm_compare(
     comm1: MPI_Comm,
     comm2: MPI_Comm,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) })
 }
 
 /// `PMPI_Comm_compare`, in MPI since 1.1.
@@ -27,13 +27,13 @@ pub unsafe extern "C" fn MPI_Comm_compare(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_compare(
+pub unsafe extern "C-unwind" fn PMPI_Comm_compare(
     comm1: MPI_Comm,
     comm2: MPI_Comm,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_compare(comm1, comm2, result) })
 }
 
 /// `MPI_Comm_create`, in MPI since 1.1.
@@ -41,13 +41,13 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_create(
+pub unsafe extern "C-unwind" fn MPI_Comm_create(
     comm: MPI_Comm,
     group: MPI_Group,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) })
 }
 
 /// `PMPI_Comm_create`, in MPI since 1.1.
@@ -55,13 +55,13 @@ pub unsafe extern "C" fn MPI_Comm_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create(
+pub unsafe extern "C-unwind" fn PMPI_Comm_create(
     comm: MPI_Comm,
     group: MPI_Group,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_create(comm, group, newcomm) })
 }
 
 /// `MPI_Comm_create_from_group`, in MPI since 4.0.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_create_from_group(
+pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     group: MPI_Group,
     stringtag: *const c_char,
     info: MPI_Info,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::communicator_creation::mpi_comm_create_from_group(
             group,
             stringtag,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
             errhandler,
             newcomm,
         )
-    }
+    })
 }
 
 /// `PMPI_Comm_create_from_group`, in MPI since 4.0.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create_from_group(
+pub unsafe extern "C-unwind" fn PMPI_Comm_create_from_group(
     group: MPI_Group,
     stringtag: *const c_char,
     info: MPI_Info,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::communicator_creation::mpi_comm_create_from_group(
             group,
             stringtag,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
             errhandler,
             newcomm,
         )
-    }
+    })
 }
 
 /// `MPI_Comm_create_group`, in MPI since 3.0.
@@ -117,14 +117,14 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_create_group(
+pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     comm: MPI_Comm,
     group: MPI_Group,
     tag: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) }
+    run(|| unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) })
 }
 
 /// `PMPI_Comm_create_group`, in MPI since 3.0.
@@ -132,14 +132,14 @@ pub unsafe extern "C" fn MPI_Comm_create_group(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create_group(
+pub unsafe extern "C-unwind" fn PMPI_Comm_create_group(
     comm: MPI_Comm,
     group: MPI_Group,
     tag: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) }
+    run(|| unsafe { crate::bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm) })
 }
 
 /// `MPI_Comm_create_keyval`, in MPI since 2.0.
@@ -147,21 +147,21 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_create_keyval(
+pub unsafe extern "C-unwind" fn MPI_Comm_create_keyval(
     comm_copy_attr_fn: MPI_Comm_copy_attr_function,
     comm_delete_attr_fn: MPI_Comm_delete_attr_function,
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_comm_create_keyval(
             comm_copy_attr_fn,
             comm_delete_attr_fn,
             comm_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `PMPI_Comm_create_keyval`, in MPI since 2.0.
@@ -169,21 +169,21 @@ pub unsafe extern "C" fn MPI_Comm_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create_keyval(
+pub unsafe extern "C-unwind" fn PMPI_Comm_create_keyval(
     comm_copy_attr_fn: MPI_Comm_copy_attr_function,
     comm_delete_attr_fn: MPI_Comm_delete_attr_function,
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_comm_create_keyval(
             comm_copy_attr_fn,
             comm_delete_attr_fn,
             comm_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `MPI_Comm_delete_attr`, in MPI since 2.0.
@@ -191,9 +191,9 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) })
 }
 
 /// `PMPI_Comm_delete_attr`, in MPI since 2.0.
@@ -201,9 +201,9 @@ pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_delete_attr(comm, comm_keyval) })
 }
 
 /// `MPI_Comm_dup`, in MPI since 1.1.
@@ -211,9 +211,9 @@ pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) })
 }
 
 /// `PMPI_Comm_dup`, in MPI since 1.1.
@@ -221,9 +221,9 @@ pub unsafe extern "C" fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_dup(comm, newcomm) })
 }
 
 /// `MPI_Comm_dup_with_info`, in MPI since 3.0.
@@ -231,13 +231,13 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_dup_with_info(
+pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) })
 }
 
 /// `PMPI_Comm_dup_with_info`, in MPI since 3.0.
@@ -245,13 +245,13 @@ pub unsafe extern "C" fn MPI_Comm_dup_with_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
+pub unsafe extern "C-unwind" fn PMPI_Comm_dup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm) })
 }
 
 /// `MPI_Comm_free`, in MPI since 1.1.
@@ -259,9 +259,9 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_free(comm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_free(comm) })
 }
 
 /// `PMPI_Comm_free`, in MPI since 1.1.
@@ -269,9 +269,9 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_free(comm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_free(comm) })
 }
 
 /// `MPI_Comm_free_keyval`, in MPI since 2.0.
@@ -279,9 +279,9 @@ pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) })
 }
 
 /// `PMPI_Comm_free_keyval`, in MPI since 2.0.
@@ -289,9 +289,9 @@ pub unsafe extern "C" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_free_keyval(comm_keyval) })
 }
 
 /// `MPI_Comm_get_attr`, in MPI since 2.0.
@@ -299,14 +299,14 @@ pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_attr(
+pub unsafe extern "C-unwind" fn MPI_Comm_get_attr(
     comm: MPI_Comm,
     comm_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) })
 }
 
 /// `PMPI_Comm_get_attr`, in MPI since 2.0.
@@ -314,14 +314,14 @@ pub unsafe extern "C" fn MPI_Comm_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_attr(
+pub unsafe extern "C-unwind" fn PMPI_Comm_get_attr(
     comm: MPI_Comm,
     comm_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag) })
 }
 
 /// `MPI_Comm_get_info`, in MPI since 3.0.
@@ -329,9 +329,12 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_get_info(
+    comm: MPI_Comm,
+    info_used: *mut MPI_Info,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) }
+    run(|| unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) })
 }
 
 /// `PMPI_Comm_get_info`, in MPI since 3.0.
@@ -339,9 +342,12 @@ pub unsafe extern "C" fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_I
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_get_info(
+    comm: MPI_Comm,
+    info_used: *mut MPI_Info,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) }
+    run(|| unsafe { crate::bodies::communicator_hints::mpi_comm_get_info(comm, info_used) })
 }
 
 /// `MPI_Comm_get_name`, in MPI since 2.0.
@@ -349,13 +355,13 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_name(
+pub unsafe extern "C-unwind" fn MPI_Comm_get_name(
     comm: MPI_Comm,
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) })
 }
 
 /// `PMPI_Comm_get_name`, in MPI since 2.0.
@@ -363,13 +369,13 @@ pub unsafe extern "C" fn MPI_Comm_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_name(
+pub unsafe extern "C-unwind" fn PMPI_Comm_get_name(
     comm: MPI_Comm,
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen) })
 }
 
 /// `MPI_Comm_group`, in MPI since 1.1.
@@ -377,9 +383,9 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_comm_group(comm, group) }
+    run(|| unsafe { crate::bodies::groups::mpi_comm_group(comm, group) })
 }
 
 /// `PMPI_Comm_group`, in MPI since 1.1.
@@ -387,9 +393,9 @@ pub unsafe extern "C" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_comm_group(comm, group) }
+    run(|| unsafe { crate::bodies::groups::mpi_comm_group(comm, group) })
 }
 
 /// `MPI_Comm_idup`, in MPI since 3.0.
@@ -397,13 +403,13 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_idup(
+pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) }
+    run(|| unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) })
 }
 
 /// `PMPI_Comm_idup`, in MPI since 3.0.
@@ -411,13 +417,13 @@ pub unsafe extern "C" fn MPI_Comm_idup(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_idup(
+pub unsafe extern "C-unwind" fn PMPI_Comm_idup(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) }
+    run(|| unsafe { crate::bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request) })
 }
 
 /// `MPI_Comm_idup_with_info`, in MPI since 4.0.
@@ -425,14 +431,21 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_idup_with_info(
+pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_idup_with_info(comm, info, newcomm, request) }
+    run(|| unsafe {
+        crate::bodies::communicator_creation::mpi_comm_idup_with_info(
+            comm,
+            info,
+            newcomm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Comm_idup_with_info`, in MPI since 4.0.
@@ -440,14 +453,21 @@ pub unsafe extern "C" fn MPI_Comm_idup_with_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
+pub unsafe extern "C-unwind" fn PMPI_Comm_idup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_idup_with_info(comm, info, newcomm, request) }
+    run(|| unsafe {
+        crate::bodies::communicator_creation::mpi_comm_idup_with_info(
+            comm,
+            info,
+            newcomm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Comm_rank`, in MPI since 1.1.
@@ -455,9 +475,9 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) })
 }
 
 /// `PMPI_Comm_rank`, in MPI since 1.1.
@@ -465,9 +485,9 @@ pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_rank(comm, rank) })
 }
 
 /// `MPI_Comm_remote_group`, in MPI since 1.1.
@@ -475,9 +495,12 @@ pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_remote_group(
+    comm: MPI_Comm,
+    group: *mut MPI_Group,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) })
 }
 
 /// `PMPI_Comm_remote_group`, in MPI since 1.1.
@@ -485,9 +508,12 @@ pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_G
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_remote_group(
+    comm: MPI_Comm,
+    group: *mut MPI_Group,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_comm_remote_group(comm, group) })
 }
 
 /// `MPI_Comm_remote_size`, in MPI since 1.1.
@@ -495,9 +521,9 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) })
 }
 
 /// `PMPI_Comm_remote_size`, in MPI since 1.1.
@@ -505,9 +531,9 @@ pub unsafe extern "C" fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_comm_remote_size(comm, size) })
 }
 
 /// `MPI_Comm_set_attr`, in MPI since 2.0.
@@ -515,13 +541,13 @@ pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_set_attr(
+pub unsafe extern "C-unwind" fn MPI_Comm_set_attr(
     comm: MPI_Comm,
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) })
 }
 
 /// `PMPI_Comm_set_attr`, in MPI since 2.0.
@@ -529,13 +555,13 @@ pub unsafe extern "C" fn MPI_Comm_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_attr(
+pub unsafe extern "C-unwind" fn PMPI_Comm_set_attr(
     comm: MPI_Comm,
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_comm_set_attr(comm, comm_keyval, attribute_val) })
 }
 
 /// `MPI_Comm_set_info`, in MPI since 3.0.
@@ -543,9 +569,9 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) }
+    run(|| unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) })
 }
 
 /// `PMPI_Comm_set_info`, in MPI since 3.0.
@@ -553,9 +579,9 @@ pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) }
+    run(|| unsafe { crate::bodies::communicator_hints::mpi_comm_set_info(comm, info) })
 }
 
 /// `MPI_Comm_set_name`, in MPI since 2.0.
@@ -563,9 +589,12 @@ pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_set_name(
+    comm: MPI_Comm,
+    comm_name: *const c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) })
 }
 
 /// `PMPI_Comm_set_name`, in MPI since 2.0.
@@ -573,9 +602,12 @@ pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_set_name(
+    comm: MPI_Comm,
+    comm_name: *const c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_set_name(comm, comm_name) })
 }
 
 /// `MPI_Comm_size`, in MPI since 1.1.
@@ -583,9 +615,9 @@ pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) })
 }
 
 /// `PMPI_Comm_size`, in MPI since 1.1.
@@ -593,9 +625,9 @@ pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_size(comm, size) })
 }
 
 /// `MPI_Comm_split`, in MPI since 1.1.
@@ -603,14 +635,14 @@ pub unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_split(
+pub unsafe extern "C-unwind" fn MPI_Comm_split(
     comm: MPI_Comm,
     color: c_int,
     key: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) })
 }
 
 /// `PMPI_Comm_split`, in MPI since 1.1.
@@ -618,14 +650,14 @@ pub unsafe extern "C" fn MPI_Comm_split(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_split(
+pub unsafe extern "C-unwind" fn PMPI_Comm_split(
     comm: MPI_Comm,
     color: c_int,
     key: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_split(comm, color, key, newcomm) })
 }
 
 /// `MPI_Comm_split_type`, in MPI since 3.0.
@@ -633,7 +665,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_split_type(
+pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
@@ -641,7 +673,15 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, newcomm) }
+    run(|| unsafe {
+        crate::bodies::communicator_creation::mpi_comm_split_type(
+            comm,
+            split_type,
+            key,
+            info,
+            newcomm,
+        )
+    })
 }
 
 /// `PMPI_Comm_split_type`, in MPI since 3.0.
@@ -649,7 +689,7 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_split_type(
+pub unsafe extern "C-unwind" fn PMPI_Comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
@@ -657,7 +697,15 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, newcomm) }
+    run(|| unsafe {
+        crate::bodies::communicator_creation::mpi_comm_split_type(
+            comm,
+            split_type,
+            key,
+            info,
+            newcomm,
+        )
+    })
 }
 
 /// `MPI_Comm_test_inter`, in MPI since 1.1.
@@ -665,9 +713,9 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) })
 }
 
 /// `PMPI_Comm_test_inter`, in MPI since 1.1.
@@ -675,9 +723,9 @@ pub unsafe extern "C" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_test_inter(comm, flag) })
 }
 
 /// `MPI_Group_compare`, in MPI since 1.1.
@@ -685,13 +733,13 @@ pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_compare(
+pub unsafe extern "C-unwind" fn MPI_Group_compare(
     group1: MPI_Group,
     group2: MPI_Group,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) })
 }
 
 /// `PMPI_Group_compare`, in MPI since 1.1.
@@ -699,13 +747,13 @@ pub unsafe extern "C" fn MPI_Group_compare(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_compare(
+pub unsafe extern "C-unwind" fn PMPI_Group_compare(
     group1: MPI_Group,
     group2: MPI_Group,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_compare(group1, group2, result) })
 }
 
 /// `MPI_Group_difference`, in MPI since 1.1.
@@ -713,13 +761,13 @@ pub unsafe extern "C" fn PMPI_Group_compare(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_difference(
+pub unsafe extern "C-unwind" fn MPI_Group_difference(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) })
 }
 
 /// `PMPI_Group_difference`, in MPI since 1.1.
@@ -727,13 +775,13 @@ pub unsafe extern "C" fn MPI_Group_difference(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_difference(
+pub unsafe extern "C-unwind" fn PMPI_Group_difference(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_difference(group1, group2, newgroup) })
 }
 
 /// `MPI_Group_excl`, in MPI since 1.1.
@@ -741,14 +789,14 @@ pub unsafe extern "C" fn PMPI_Group_difference(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_excl(
+pub unsafe extern "C-unwind" fn MPI_Group_excl(
     group: MPI_Group,
     n: c_int,
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) })
 }
 
 /// `PMPI_Group_excl`, in MPI since 1.1.
@@ -756,14 +804,14 @@ pub unsafe extern "C" fn MPI_Group_excl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_excl(
+pub unsafe extern "C-unwind" fn PMPI_Group_excl(
     group: MPI_Group,
     n: c_int,
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_excl(group, n, ranks, newgroup) })
 }
 
 /// `MPI_Group_free`, in MPI since 1.1.
@@ -771,9 +819,9 @@ pub unsafe extern "C" fn PMPI_Group_excl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_free(group) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_free(group) })
 }
 
 /// `PMPI_Group_free`, in MPI since 1.1.
@@ -781,9 +829,9 @@ pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_free(group) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_free(group) })
 }
 
 /// `MPI_Group_from_session_pset`, in MPI since 4.0.
@@ -791,13 +839,13 @@ pub unsafe extern "C" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_from_session_pset(
+pub unsafe extern "C-unwind" fn MPI_Group_from_session_pset(
     session: MPI_Session,
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) }
+    run(|| unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) })
 }
 
 /// `PMPI_Group_from_session_pset`, in MPI since 4.0.
@@ -805,13 +853,13 @@ pub unsafe extern "C" fn MPI_Group_from_session_pset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_from_session_pset(
+pub unsafe extern "C-unwind" fn PMPI_Group_from_session_pset(
     session: MPI_Session,
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) }
+    run(|| unsafe { crate::bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup) })
 }
 
 /// `MPI_Group_incl`, in MPI since 1.1.
@@ -819,14 +867,14 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_incl(
+pub unsafe extern "C-unwind" fn MPI_Group_incl(
     group: MPI_Group,
     n: c_int,
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) })
 }
 
 /// `PMPI_Group_incl`, in MPI since 1.1.
@@ -834,14 +882,14 @@ pub unsafe extern "C" fn MPI_Group_incl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_incl(
+pub unsafe extern "C-unwind" fn PMPI_Group_incl(
     group: MPI_Group,
     n: c_int,
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_incl(group, n, ranks, newgroup) })
 }
 
 /// `MPI_Group_intersection`, in MPI since 1.1.
@@ -849,13 +897,13 @@ pub unsafe extern "C" fn PMPI_Group_incl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_intersection(
+pub unsafe extern "C-unwind" fn MPI_Group_intersection(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) })
 }
 
 /// `PMPI_Group_intersection`, in MPI since 1.1.
@@ -863,13 +911,13 @@ pub unsafe extern "C" fn MPI_Group_intersection(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_intersection(
+pub unsafe extern "C-unwind" fn PMPI_Group_intersection(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_intersection(group1, group2, newgroup) })
 }
 
 /// `MPI_Group_range_excl`, in MPI since 1.1.
@@ -877,14 +925,14 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_range_excl(
+pub unsafe extern "C-unwind" fn MPI_Group_range_excl(
     group: MPI_Group,
     n: c_int,
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) })
 }
 
 /// `PMPI_Group_range_excl`, in MPI since 1.1.
@@ -892,14 +940,14 @@ pub unsafe extern "C" fn MPI_Group_range_excl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_range_excl(
+pub unsafe extern "C-unwind" fn PMPI_Group_range_excl(
     group: MPI_Group,
     n: c_int,
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup) })
 }
 
 /// `MPI_Group_range_incl`, in MPI since 1.1.
@@ -907,14 +955,14 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_range_incl(
+pub unsafe extern "C-unwind" fn MPI_Group_range_incl(
     group: MPI_Group,
     n: c_int,
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) })
 }
 
 /// `PMPI_Group_range_incl`, in MPI since 1.1.
@@ -922,14 +970,14 @@ pub unsafe extern "C" fn MPI_Group_range_incl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_range_incl(
+pub unsafe extern "C-unwind" fn PMPI_Group_range_incl(
     group: MPI_Group,
     n: c_int,
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup) })
 }
 
 /// `MPI_Group_rank`, in MPI since 1.1.
@@ -937,9 +985,9 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_rank(group, rank) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_rank(group, rank) })
 }
 
 /// `PMPI_Group_rank`, in MPI since 1.1.
@@ -947,9 +995,9 @@ pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_rank(group, rank) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_rank(group, rank) })
 }
 
 /// `MPI_Group_size`, in MPI since 1.1.
@@ -957,9 +1005,9 @@ pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_size(group, size) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_size(group, size) })
 }
 
 /// `PMPI_Group_size`, in MPI since 1.1.
@@ -967,9 +1015,9 @@ pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_size(group, size) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_size(group, size) })
 }
 
 /// `MPI_Group_translate_ranks`, in MPI since 1.1.
@@ -977,7 +1025,7 @@ pub unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_translate_ranks(
+pub unsafe extern "C-unwind" fn MPI_Group_translate_ranks(
     group1: MPI_Group,
     n: c_int,
     ranks1: *const c_int,
@@ -985,7 +1033,7 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
     ranks2: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) })
 }
 
 /// `PMPI_Group_translate_ranks`, in MPI since 1.1.
@@ -993,7 +1041,7 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_translate_ranks(
+pub unsafe extern "C-unwind" fn PMPI_Group_translate_ranks(
     group1: MPI_Group,
     n: c_int,
     ranks1: *const c_int,
@@ -1001,7 +1049,7 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     ranks2: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2) })
 }
 
 /// `MPI_Group_union`, in MPI since 1.1.
@@ -1009,13 +1057,13 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_union(
+pub unsafe extern "C-unwind" fn MPI_Group_union(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) })
 }
 
 /// `PMPI_Group_union`, in MPI since 1.1.
@@ -1023,13 +1071,13 @@ pub unsafe extern "C" fn MPI_Group_union(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_union(
+pub unsafe extern "C-unwind" fn PMPI_Group_union(
     group1: MPI_Group,
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) }
+    run(|| unsafe { crate::bodies::groups::mpi_group_union(group1, group2, newgroup) })
 }
 
 /// `MPI_Intercomm_create`, in MPI since 1.1.
@@ -1037,7 +1085,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Intercomm_create(
+pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     local_comm: MPI_Comm,
     local_leader: c_int,
     peer_comm: MPI_Comm,
@@ -1046,7 +1094,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create(
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::intercommunicators::mpi_intercomm_create(
             local_comm,
             local_leader,
@@ -1055,7 +1103,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create(
             tag,
             newintercomm,
         )
-    }
+    })
 }
 
 /// `PMPI_Intercomm_create`, in MPI since 1.1.
@@ -1063,7 +1111,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Intercomm_create(
+pub unsafe extern "C-unwind" fn PMPI_Intercomm_create(
     local_comm: MPI_Comm,
     local_leader: c_int,
     peer_comm: MPI_Comm,
@@ -1072,7 +1120,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::intercommunicators::mpi_intercomm_create(
             local_comm,
             local_leader,
@@ -1081,7 +1129,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
             tag,
             newintercomm,
         )
-    }
+    })
 }
 
 /// `MPI_Intercomm_create_from_groups`, in MPI since 4.0.
@@ -1089,7 +1137,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
+pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     local_group: MPI_Group,
     local_leader: c_int,
     remote_group: MPI_Group,
@@ -1100,7 +1148,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::intercommunicators::mpi_intercomm_create_from_groups(
             local_group,
             local_leader,
@@ -1111,7 +1159,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
             errhandler,
             newintercomm,
         )
-    }
+    })
 }
 
 /// `PMPI_Intercomm_create_from_groups`, in MPI since 4.0.
@@ -1119,7 +1167,7 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
+pub unsafe extern "C-unwind" fn PMPI_Intercomm_create_from_groups(
     local_group: MPI_Group,
     local_leader: c_int,
     remote_group: MPI_Group,
@@ -1130,7 +1178,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::intercommunicators::mpi_intercomm_create_from_groups(
             local_group,
             local_leader,
@@ -1141,7 +1189,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             errhandler,
             newintercomm,
         )
-    }
+    })
 }
 
 /// `MPI_Intercomm_merge`, in MPI since 1.1.
@@ -1149,13 +1197,13 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Intercomm_merge(
+pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     intercomm: MPI_Comm,
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) })
 }
 
 /// `PMPI_Intercomm_merge`, in MPI since 1.1.
@@ -1163,13 +1211,13 @@ pub unsafe extern "C" fn MPI_Intercomm_merge(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Intercomm_merge(
+pub unsafe extern "C-unwind" fn PMPI_Intercomm_merge(
     intercomm: MPI_Comm,
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) }
+    run(|| unsafe { crate::bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm) })
 }
 
 /// `MPI_Type_create_keyval`, in MPI since 2.0.
@@ -1177,21 +1225,21 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_keyval(
+pub unsafe extern "C-unwind" fn MPI_Type_create_keyval(
     type_copy_attr_fn: MPI_Type_copy_attr_function,
     type_delete_attr_fn: MPI_Type_delete_attr_function,
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_type_create_keyval(
             type_copy_attr_fn,
             type_delete_attr_fn,
             type_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_keyval`, in MPI since 2.0.
@@ -1199,21 +1247,21 @@ pub unsafe extern "C" fn MPI_Type_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_keyval(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_keyval(
     type_copy_attr_fn: MPI_Type_copy_attr_function,
     type_delete_attr_fn: MPI_Type_delete_attr_function,
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_type_create_keyval(
             type_copy_attr_fn,
             type_delete_attr_fn,
             type_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `MPI_Type_delete_attr`, in MPI since 2.0.
@@ -1221,9 +1269,12 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_delete_attr(
+    datatype: MPI_Datatype,
+    type_keyval: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) })
 }
 
 /// `PMPI_Type_delete_attr`, in MPI since 2.0.
@@ -1231,9 +1282,12 @@ pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyva
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_delete_attr(
+    datatype: MPI_Datatype,
+    type_keyval: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_delete_attr(datatype, type_keyval) })
 }
 
 /// `MPI_Type_free_keyval`, in MPI since 2.0.
@@ -1241,9 +1295,9 @@ pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyv
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) })
 }
 
 /// `PMPI_Type_free_keyval`, in MPI since 2.0.
@@ -1251,9 +1305,9 @@ pub unsafe extern "C" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_free_keyval(type_keyval) })
 }
 
 /// `MPI_Type_get_attr`, in MPI since 2.0.
@@ -1261,14 +1315,21 @@ pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_attr(
+pub unsafe extern "C-unwind" fn MPI_Type_get_attr(
     datatype: MPI_Datatype,
     type_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_get_attr(datatype, type_keyval, attribute_val, flag) }
+    run(|| unsafe {
+        crate::bodies::attributes::mpi_type_get_attr(
+            datatype,
+            type_keyval,
+            attribute_val,
+            flag,
+        )
+    })
 }
 
 /// `PMPI_Type_get_attr`, in MPI since 2.0.
@@ -1276,14 +1337,21 @@ pub unsafe extern "C" fn MPI_Type_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_attr(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_attr(
     datatype: MPI_Datatype,
     type_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_get_attr(datatype, type_keyval, attribute_val, flag) }
+    run(|| unsafe {
+        crate::bodies::attributes::mpi_type_get_attr(
+            datatype,
+            type_keyval,
+            attribute_val,
+            flag,
+        )
+    })
 }
 
 /// `MPI_Type_get_name`, in MPI since 2.0.
@@ -1291,13 +1359,13 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_name(
+pub unsafe extern "C-unwind" fn MPI_Type_get_name(
     datatype: MPI_Datatype,
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) })
 }
 
 /// `PMPI_Type_get_name`, in MPI since 2.0.
@@ -1305,13 +1373,13 @@ pub unsafe extern "C" fn MPI_Type_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_name(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_name(
     datatype: MPI_Datatype,
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen) })
 }
 
 /// `MPI_Type_set_attr`, in MPI since 2.0.
@@ -1319,13 +1387,13 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_set_attr(
+pub unsafe extern "C-unwind" fn MPI_Type_set_attr(
     datatype: MPI_Datatype,
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) })
 }
 
 /// `PMPI_Type_set_attr`, in MPI since 2.0.
@@ -1333,13 +1401,13 @@ pub unsafe extern "C" fn MPI_Type_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_set_attr(
+pub unsafe extern "C-unwind" fn PMPI_Type_set_attr(
     datatype: MPI_Datatype,
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_type_set_attr(datatype, type_keyval, attribute_val) })
 }
 
 /// `MPI_Type_set_name`, in MPI since 2.0.
@@ -1347,12 +1415,12 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_set_name(
+pub unsafe extern "C-unwind" fn MPI_Type_set_name(
     datatype: MPI_Datatype,
     type_name: *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) })
 }
 
 /// `PMPI_Type_set_name`, in MPI since 2.0.
@@ -1360,12 +1428,12 @@ pub unsafe extern "C" fn MPI_Type_set_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_set_name(
+pub unsafe extern "C-unwind" fn PMPI_Type_set_name(
     datatype: MPI_Datatype,
     type_name: *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_set_name(datatype, type_name) })
 }
 
 /// `MPI_Win_create_keyval`, in MPI since 2.0.
@@ -1373,21 +1441,21 @@ pub unsafe extern "C" fn PMPI_Type_set_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_create_keyval(
+pub unsafe extern "C-unwind" fn MPI_Win_create_keyval(
     win_copy_attr_fn: MPI_Win_copy_attr_function,
     win_delete_attr_fn: MPI_Win_delete_attr_function,
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_win_create_keyval(
             win_copy_attr_fn,
             win_delete_attr_fn,
             win_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `PMPI_Win_create_keyval`, in MPI since 2.0.
@@ -1395,21 +1463,21 @@ pub unsafe extern "C" fn MPI_Win_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_keyval(
+pub unsafe extern "C-unwind" fn PMPI_Win_create_keyval(
     win_copy_attr_fn: MPI_Win_copy_attr_function,
     win_delete_attr_fn: MPI_Win_delete_attr_function,
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::attributes::mpi_win_create_keyval(
             win_copy_attr_fn,
             win_delete_attr_fn,
             win_keyval,
             extra_state,
         )
-    }
+    })
 }
 
 /// `MPI_Win_delete_attr`, in MPI since 2.0.
@@ -1417,9 +1485,9 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) }
+    run(|| unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) })
 }
 
 /// `PMPI_Win_delete_attr`, in MPI since 2.0.
@@ -1427,9 +1495,9 @@ pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) }
+    run(|| unsafe { crate::bodies::window_attributes::mpi_win_delete_attr(win, win_keyval) })
 }
 
 /// `MPI_Win_free_keyval`, in MPI since 2.0.
@@ -1437,9 +1505,9 @@ pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) })
 }
 
 /// `PMPI_Win_free_keyval`, in MPI since 2.0.
@@ -1447,9 +1515,9 @@ pub unsafe extern "C" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_win_free_keyval(win_keyval) })
 }
 
 /// `MPI_Win_get_attr`, in MPI since 2.0.
@@ -1457,14 +1525,21 @@ pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_attr(
+pub unsafe extern "C-unwind" fn MPI_Win_get_attr(
     win: MPI_Win,
     win_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_get_attr(win, win_keyval, attribute_val, flag) }
+    run(|| unsafe {
+        crate::bodies::window_attributes::mpi_win_get_attr(
+            win,
+            win_keyval,
+            attribute_val,
+            flag,
+        )
+    })
 }
 
 /// `PMPI_Win_get_attr`, in MPI since 2.0.
@@ -1472,14 +1547,21 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_attr(
+pub unsafe extern "C-unwind" fn PMPI_Win_get_attr(
     win: MPI_Win,
     win_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_get_attr(win, win_keyval, attribute_val, flag) }
+    run(|| unsafe {
+        crate::bodies::window_attributes::mpi_win_get_attr(
+            win,
+            win_keyval,
+            attribute_val,
+            flag,
+        )
+    })
 }
 
 /// `MPI_Win_get_name`, in MPI since 2.0.
@@ -1487,13 +1569,13 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_name(
+pub unsafe extern "C-unwind" fn MPI_Win_get_name(
     win: MPI_Win,
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) })
 }
 
 /// `PMPI_Win_get_name`, in MPI since 2.0.
@@ -1501,13 +1583,13 @@ pub unsafe extern "C" fn MPI_Win_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_name(
+pub unsafe extern "C-unwind" fn PMPI_Win_get_name(
     win: MPI_Win,
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_get_name(win, win_name, resultlen) })
 }
 
 /// `MPI_Win_set_attr`, in MPI since 2.0.
@@ -1515,13 +1597,13 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_set_attr(
+pub unsafe extern "C-unwind" fn MPI_Win_set_attr(
     win: MPI_Win,
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) })
 }
 
 /// `PMPI_Win_set_attr`, in MPI since 2.0.
@@ -1529,13 +1611,13 @@ pub unsafe extern "C" fn MPI_Win_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_attr(
+pub unsafe extern "C-unwind" fn PMPI_Win_set_attr(
     win: MPI_Win,
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::window_attributes::mpi_win_set_attr(win, win_keyval, attribute_val) })
 }
 
 /// `MPI_Win_set_name`, in MPI since 2.0.
@@ -1543,9 +1625,9 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) })
 }
 
 /// `PMPI_Win_set_name`, in MPI since 2.0.
@@ -1553,7 +1635,7 @@ pub unsafe extern "C" fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_set_name(win, win_name) })
 }

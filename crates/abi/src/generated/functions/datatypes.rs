@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Get_address`, in MPI since 2.0.
@@ -13,9 +13,12 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Get_address(
+    location: *const c_void,
+    address: *mut MPI_Aint,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_address(location, address) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_address(location, address) })
 }
 
 /// `PMPI_Get_address`, in MPI since 2.0.
@@ -23,9 +26,12 @@ pub unsafe extern "C" fn MPI_Get_address(location: *const c_void, address: *mut 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Get_address(
+    location: *const c_void,
+    address: *mut MPI_Aint,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_address(location, address) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_address(location, address) })
 }
 
 /// `MPI_Get_elements`, in MPI since 1.1.
@@ -33,13 +39,13 @@ pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_elements(
+pub unsafe extern "C-unwind" fn MPI_Get_elements(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) })
 }
 
 /// `PMPI_Get_elements`, in MPI since 1.1.
@@ -47,13 +53,13 @@ pub unsafe extern "C" fn MPI_Get_elements(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_elements(
+pub unsafe extern "C-unwind" fn PMPI_Get_elements(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count)) })
 }
 
 /// `MPI_Get_elements_c`, in MPI since 4.0.
@@ -61,13 +67,13 @@ pub unsafe extern "C" fn PMPI_Get_elements(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_elements_c(
+pub unsafe extern "C-unwind" fn MPI_Get_elements_c(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) })
 }
 
 /// `PMPI_Get_elements_c`, in MPI since 4.0.
@@ -75,13 +81,13 @@ pub unsafe extern "C" fn MPI_Get_elements_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_elements_c(
+pub unsafe extern "C-unwind" fn PMPI_Get_elements_c(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) })
 }
 
 /// `MPI_Get_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -89,13 +95,13 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_elements_x(
+pub unsafe extern "C-unwind" fn MPI_Get_elements_x(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) })
 }
 
 /// `PMPI_Get_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -103,13 +109,13 @@ pub unsafe extern "C" fn MPI_Get_elements_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_elements_x(
+pub unsafe extern "C-unwind" fn PMPI_Get_elements_x(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count)) })
 }
 
 /// `MPI_Pack`, in MPI since 1.1.
@@ -117,7 +123,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack(
+pub unsafe extern "C-unwind" fn MPI_Pack(
     inbuf: *const c_void,
     incount: c_int,
     datatype: MPI_Datatype,
@@ -127,7 +133,7 @@ pub unsafe extern "C" fn MPI_Pack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack(
             inbuf,
             incount as MPI_Count,
@@ -137,7 +143,7 @@ pub unsafe extern "C" fn MPI_Pack(
             CountOut::Int(position),
             comm,
         )
-    }
+    })
 }
 
 /// `PMPI_Pack`, in MPI since 1.1.
@@ -145,7 +151,7 @@ pub unsafe extern "C" fn MPI_Pack(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack(
+pub unsafe extern "C-unwind" fn PMPI_Pack(
     inbuf: *const c_void,
     incount: c_int,
     datatype: MPI_Datatype,
@@ -155,7 +161,7 @@ pub unsafe extern "C" fn PMPI_Pack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack(
             inbuf,
             incount as MPI_Count,
@@ -165,7 +171,7 @@ pub unsafe extern "C" fn PMPI_Pack(
             CountOut::Int(position),
             comm,
         )
-    }
+    })
 }
 
 /// `MPI_Pack_c`, in MPI since 4.0.
@@ -173,7 +179,7 @@ pub unsafe extern "C" fn PMPI_Pack(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_c(
+pub unsafe extern "C-unwind" fn MPI_Pack_c(
     inbuf: *const c_void,
     incount: MPI_Count,
     datatype: MPI_Datatype,
@@ -183,7 +189,7 @@ pub unsafe extern "C" fn MPI_Pack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack(
             inbuf,
             incount,
@@ -193,7 +199,7 @@ pub unsafe extern "C" fn MPI_Pack_c(
             CountOut::Count(position),
             comm,
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_c`, in MPI since 4.0.
@@ -201,7 +207,7 @@ pub unsafe extern "C" fn MPI_Pack_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_c(
+pub unsafe extern "C-unwind" fn PMPI_Pack_c(
     inbuf: *const c_void,
     incount: MPI_Count,
     datatype: MPI_Datatype,
@@ -211,7 +217,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack(
             inbuf,
             incount,
@@ -221,7 +227,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
             CountOut::Count(position),
             comm,
         )
-    }
+    })
 }
 
 /// `MPI_Pack_external`, in MPI since 2.0.
@@ -229,7 +235,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_external(
+pub unsafe extern "C-unwind" fn MPI_Pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: c_int,
@@ -239,7 +245,7 @@ pub unsafe extern "C" fn MPI_Pack_external(
     position: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external(
             datarep,
             inbuf,
@@ -249,7 +255,7 @@ pub unsafe extern "C" fn MPI_Pack_external(
             outsize as MPI_Count,
             CountOut::Aint(position),
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_external`, in MPI since 2.0.
@@ -257,7 +263,7 @@ pub unsafe extern "C" fn MPI_Pack_external(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_external(
+pub unsafe extern "C-unwind" fn PMPI_Pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: c_int,
@@ -267,7 +273,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     position: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external(
             datarep,
             inbuf,
@@ -277,7 +283,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             outsize as MPI_Count,
             CountOut::Aint(position),
         )
-    }
+    })
 }
 
 /// `MPI_Pack_external_c`, in MPI since 4.0.
@@ -285,7 +291,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_external_c(
+pub unsafe extern "C-unwind" fn MPI_Pack_external_c(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: MPI_Count,
@@ -295,7 +301,7 @@ pub unsafe extern "C" fn MPI_Pack_external_c(
     position: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external(
             datarep,
             inbuf,
@@ -305,7 +311,7 @@ pub unsafe extern "C" fn MPI_Pack_external_c(
             outsize,
             CountOut::Count(position),
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_external_c`, in MPI since 4.0.
@@ -313,7 +319,7 @@ pub unsafe extern "C" fn MPI_Pack_external_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_external_c(
+pub unsafe extern "C-unwind" fn PMPI_Pack_external_c(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: MPI_Count,
@@ -323,7 +329,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     position: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external(
             datarep,
             inbuf,
@@ -333,7 +339,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             outsize,
             CountOut::Count(position),
         )
-    }
+    })
 }
 
 /// `MPI_Pack_external_size`, in MPI since 2.0.
@@ -341,21 +347,21 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_external_size(
+pub unsafe extern "C-unwind" fn MPI_Pack_external_size(
     datarep: *const c_char,
     incount: c_int,
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external_size(
             datarep,
             incount as MPI_Count,
             datatype,
             CountOut::Aint(size),
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_external_size`, in MPI since 2.0.
@@ -363,21 +369,21 @@ pub unsafe extern "C" fn MPI_Pack_external_size(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_external_size(
+pub unsafe extern "C-unwind" fn PMPI_Pack_external_size(
     datarep: *const c_char,
     incount: c_int,
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external_size(
             datarep,
             incount as MPI_Count,
             datatype,
             CountOut::Aint(size),
         )
-    }
+    })
 }
 
 /// `MPI_Pack_external_size_c`, in MPI since 4.0.
@@ -385,21 +391,21 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_external_size_c(
+pub unsafe extern "C-unwind" fn MPI_Pack_external_size_c(
     datarep: *const c_char,
     incount: MPI_Count,
     datatype: MPI_Datatype,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external_size(
             datarep,
             incount,
             datatype,
             CountOut::Count(size),
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_external_size_c`, in MPI since 4.0.
@@ -407,21 +413,21 @@ pub unsafe extern "C" fn MPI_Pack_external_size_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_external_size_c(
+pub unsafe extern "C-unwind" fn PMPI_Pack_external_size_c(
     datarep: *const c_char,
     incount: MPI_Count,
     datatype: MPI_Datatype,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_pack_external_size(
             datarep,
             incount,
             datatype,
             CountOut::Count(size),
         )
-    }
+    })
 }
 
 /// `MPI_Pack_size`, in MPI since 1.1.
@@ -429,21 +435,21 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_size(
+pub unsafe extern "C-unwind" fn MPI_Pack_size(
     incount: c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack_size(
             incount as MPI_Count,
             datatype,
             comm,
             CountOut::Int(size),
         )
-    }
+    })
 }
 
 /// `PMPI_Pack_size`, in MPI since 1.1.
@@ -451,21 +457,21 @@ pub unsafe extern "C" fn MPI_Pack_size(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_size(
+pub unsafe extern "C-unwind" fn PMPI_Pack_size(
     incount: c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_pack_size(
             incount as MPI_Count,
             datatype,
             comm,
             CountOut::Int(size),
         )
-    }
+    })
 }
 
 /// `MPI_Pack_size_c`, in MPI since 4.0.
@@ -473,14 +479,14 @@ pub unsafe extern "C" fn PMPI_Pack_size(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pack_size_c(
+pub unsafe extern "C-unwind" fn MPI_Pack_size_c(
     incount: MPI_Count,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) })
 }
 
 /// `PMPI_Pack_size_c`, in MPI since 4.0.
@@ -488,14 +494,14 @@ pub unsafe extern "C" fn MPI_Pack_size_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pack_size_c(
+pub unsafe extern "C-unwind" fn PMPI_Pack_size_c(
     incount: MPI_Count,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size)) })
 }
 
 /// `MPI_Type_commit`, in MPI since 1.1.
@@ -503,9 +509,9 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) })
 }
 
 /// `PMPI_Type_commit`, in MPI since 1.1.
@@ -513,9 +519,9 @@ pub unsafe extern "C" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_commit(datatype) })
 }
 
 /// `MPI_Type_contiguous`, in MPI since 1.1.
@@ -523,13 +529,13 @@ pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_contiguous(
+pub unsafe extern "C-unwind" fn MPI_Type_contiguous(
     count: c_int,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) })
 }
 
 /// `PMPI_Type_contiguous`, in MPI since 1.1.
@@ -537,13 +543,13 @@ pub unsafe extern "C" fn MPI_Type_contiguous(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_contiguous(
+pub unsafe extern "C-unwind" fn PMPI_Type_contiguous(
     count: c_int,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype) })
 }
 
 /// `MPI_Type_contiguous_c`, in MPI since 4.0.
@@ -551,13 +557,13 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_contiguous_c(
+pub unsafe extern "C-unwind" fn MPI_Type_contiguous_c(
     count: MPI_Count,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) })
 }
 
 /// `PMPI_Type_contiguous_c`, in MPI since 4.0.
@@ -565,13 +571,13 @@ pub unsafe extern "C" fn MPI_Type_contiguous_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_contiguous_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_contiguous_c(
     count: MPI_Count,
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype) })
 }
 
 /// `MPI_Type_create_darray`, in MPI since 2.0.
@@ -579,7 +585,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_darray(
+pub unsafe extern "C-unwind" fn MPI_Type_create_darray(
     size: c_int,
     rank: c_int,
     ndims: c_int,
@@ -592,7 +598,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_darray(
             size,
             rank,
@@ -605,7 +611,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_darray`, in MPI since 2.0.
@@ -613,7 +619,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_darray(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_darray(
     size: c_int,
     rank: c_int,
     ndims: c_int,
@@ -626,7 +632,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_darray(
             size,
             rank,
@@ -639,7 +645,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_darray_c`, in MPI since 4.0.
@@ -647,7 +653,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_darray_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_darray_c(
     size: c_int,
     rank: c_int,
     ndims: c_int,
@@ -660,7 +666,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_darray(
             size,
             rank,
@@ -673,7 +679,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_darray_c`, in MPI since 4.0.
@@ -681,7 +687,7 @@ pub unsafe extern "C" fn MPI_Type_create_darray_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_darray_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_darray_c(
     size: c_int,
     rank: c_int,
     ndims: c_int,
@@ -694,7 +700,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_darray(
             size,
             rank,
@@ -707,7 +713,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hindexed`, in MPI since 2.0.
@@ -715,7 +721,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hindexed(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hindexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
@@ -723,7 +729,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -731,7 +737,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hindexed`, in MPI since 2.0.
@@ -739,7 +745,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hindexed(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hindexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
@@ -747,7 +753,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -755,7 +761,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hindexed_c`, in MPI since 4.0.
@@ -763,7 +769,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hindexed_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hindexed_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -771,7 +777,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed(
             count,
             Counts::Count(array_of_blocklengths),
@@ -779,7 +785,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hindexed_c`, in MPI since 4.0.
@@ -787,7 +793,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hindexed_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -795,7 +801,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed(
             count,
             Counts::Count(array_of_blocklengths),
@@ -803,7 +809,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hindexed_block`, in MPI since 3.0.
@@ -811,7 +817,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hindexed_block(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hindexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const MPI_Aint,
@@ -819,7 +825,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
             count as MPI_Count,
             blocklength as MPI_Count,
@@ -827,7 +833,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hindexed_block`, in MPI since 3.0.
@@ -835,7 +841,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hindexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const MPI_Aint,
@@ -843,7 +849,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
             count as MPI_Count,
             blocklength as MPI_Count,
@@ -851,7 +857,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hindexed_block_c`, in MPI since 4.0.
@@ -859,7 +865,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hindexed_block_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hindexed_block_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -867,7 +873,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
             count,
             blocklength,
@@ -875,7 +881,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hindexed_block_c`, in MPI since 4.0.
@@ -883,7 +889,7 @@ pub unsafe extern "C" fn MPI_Type_create_hindexed_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hindexed_block_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -891,7 +897,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hindexed_block(
             count,
             blocklength,
@@ -899,7 +905,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hvector`, in MPI since 2.0.
@@ -907,7 +913,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hvector(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hvector(
     count: c_int,
     blocklength: c_int,
     stride: MPI_Aint,
@@ -915,7 +921,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hvector(
             count,
             blocklength,
@@ -923,7 +929,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hvector`, in MPI since 2.0.
@@ -931,7 +937,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hvector(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hvector(
     count: c_int,
     blocklength: c_int,
     stride: MPI_Aint,
@@ -939,7 +945,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hvector(
             count,
             blocklength,
@@ -947,7 +953,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_hvector_c`, in MPI since 4.0.
@@ -955,7 +961,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_hvector_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_hvector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
@@ -963,7 +969,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hvector_c(
             count,
             blocklength,
@@ -971,7 +977,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_hvector_c`, in MPI since 4.0.
@@ -979,7 +985,7 @@ pub unsafe extern "C" fn MPI_Type_create_hvector_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_hvector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
@@ -987,7 +993,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_hvector_c(
             count,
             blocklength,
@@ -995,7 +1001,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_indexed_block`, in MPI since 2.0.
@@ -1003,7 +1009,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_indexed_block(
+pub unsafe extern "C-unwind" fn MPI_Type_create_indexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const c_int,
@@ -1011,7 +1017,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
             count as MPI_Count,
             blocklength as MPI_Count,
@@ -1019,7 +1025,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_indexed_block`, in MPI since 2.0.
@@ -1027,7 +1033,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_indexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const c_int,
@@ -1035,7 +1041,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
             count as MPI_Count,
             blocklength as MPI_Count,
@@ -1043,7 +1049,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_indexed_block_c`, in MPI since 4.0.
@@ -1051,7 +1057,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_indexed_block_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_indexed_block_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1059,7 +1065,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
             count,
             blocklength,
@@ -1067,7 +1073,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_indexed_block_c`, in MPI since 4.0.
@@ -1075,7 +1081,7 @@ pub unsafe extern "C" fn MPI_Type_create_indexed_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_indexed_block_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1083,7 +1089,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_indexed_block(
             count,
             blocklength,
@@ -1091,7 +1097,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_resized`, in MPI since 2.0.
@@ -1099,14 +1105,21 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_resized(
+pub unsafe extern "C-unwind" fn MPI_Type_create_resized(
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
     extent: MPI_Aint,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, newtype) }
+    run(|| unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_resized(
+            oldtype,
+            lb,
+            extent,
+            newtype,
+        )
+    })
 }
 
 /// `PMPI_Type_create_resized`, in MPI since 2.0.
@@ -1114,14 +1127,21 @@ pub unsafe extern "C" fn MPI_Type_create_resized(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_resized(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_resized(
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
     extent: MPI_Aint,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, newtype) }
+    run(|| unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_resized(
+            oldtype,
+            lb,
+            extent,
+            newtype,
+        )
+    })
 }
 
 /// `MPI_Type_create_resized_c`, in MPI since 4.0.
@@ -1129,14 +1149,21 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_resized_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_resized_c(
     oldtype: MPI_Datatype,
     lb: MPI_Count,
     extent: MPI_Count,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, newtype) }
+    run(|| unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_resized_c(
+            oldtype,
+            lb,
+            extent,
+            newtype,
+        )
+    })
 }
 
 /// `PMPI_Type_create_resized_c`, in MPI since 4.0.
@@ -1144,14 +1171,21 @@ pub unsafe extern "C" fn MPI_Type_create_resized_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_resized_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_resized_c(
     oldtype: MPI_Datatype,
     lb: MPI_Count,
     extent: MPI_Count,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, newtype) }
+    run(|| unsafe {
+        crate::bodies::datatype_constructors::mpi_type_create_resized_c(
+            oldtype,
+            lb,
+            extent,
+            newtype,
+        )
+    })
 }
 
 /// `MPI_Type_create_struct`, in MPI since 2.0.
@@ -1159,7 +1193,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_struct(
+pub unsafe extern "C-unwind" fn MPI_Type_create_struct(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
@@ -1167,7 +1201,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_struct(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -1175,7 +1209,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct(
             array_of_types,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_struct`, in MPI since 2.0.
@@ -1183,7 +1217,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_struct(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_struct(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const MPI_Aint,
@@ -1191,7 +1225,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_struct(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -1199,7 +1233,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
             array_of_types,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_struct_c`, in MPI since 4.0.
@@ -1207,7 +1241,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_struct_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_struct_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1215,7 +1249,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_struct(
             count,
             Counts::Count(array_of_blocklengths),
@@ -1223,7 +1257,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct_c(
             array_of_types,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_struct_c`, in MPI since 4.0.
@@ -1231,7 +1265,7 @@ pub unsafe extern "C" fn MPI_Type_create_struct_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_struct_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_struct_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1239,7 +1273,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_struct(
             count,
             Counts::Count(array_of_blocklengths),
@@ -1247,7 +1281,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
             array_of_types,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_subarray`, in MPI since 2.0.
@@ -1255,7 +1289,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_subarray(
+pub unsafe extern "C-unwind" fn MPI_Type_create_subarray(
     ndims: c_int,
     array_of_sizes: *const c_int,
     array_of_subsizes: *const c_int,
@@ -1265,7 +1299,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_subarray(
             ndims,
             Counts::Int(array_of_sizes),
@@ -1275,7 +1309,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_subarray`, in MPI since 2.0.
@@ -1283,7 +1317,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_subarray(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_subarray(
     ndims: c_int,
     array_of_sizes: *const c_int,
     array_of_subsizes: *const c_int,
@@ -1293,7 +1327,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_subarray(
             ndims,
             Counts::Int(array_of_sizes),
@@ -1303,7 +1337,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_create_subarray_c`, in MPI since 4.0.
@@ -1311,7 +1345,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_subarray_c(
+pub unsafe extern "C-unwind" fn MPI_Type_create_subarray_c(
     ndims: c_int,
     array_of_sizes: *const MPI_Count,
     array_of_subsizes: *const MPI_Count,
@@ -1321,7 +1355,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_subarray(
             ndims,
             Counts::Count(array_of_sizes),
@@ -1331,7 +1365,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_create_subarray_c`, in MPI since 4.0.
@@ -1339,7 +1373,7 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_subarray_c(
     ndims: c_int,
     array_of_sizes: *const MPI_Count,
     array_of_subsizes: *const MPI_Count,
@@ -1349,7 +1383,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_create_subarray(
             ndims,
             Counts::Count(array_of_sizes),
@@ -1359,7 +1393,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_dup`, in MPI since 2.0.
@@ -1367,9 +1401,12 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_dup(
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) })
 }
 
 /// `PMPI_Type_dup`, in MPI since 2.0.
@@ -1377,9 +1414,12 @@ pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_D
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_dup(
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_dup(oldtype, newtype) })
 }
 
 /// `MPI_Type_free`, in MPI since 1.1.
@@ -1387,9 +1427,9 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_free(datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_free(datatype) })
 }
 
 /// `PMPI_Type_free`, in MPI since 1.1.
@@ -1397,9 +1437,9 @@ pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_free(datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_free(datatype) })
 }
 
 /// `MPI_Type_get_contents`, in MPI since 2.0.
@@ -1407,7 +1447,7 @@ pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_contents(
+pub unsafe extern "C-unwind" fn MPI_Type_get_contents(
     datatype: MPI_Datatype,
     max_integers: c_int,
     max_addresses: c_int,
@@ -1417,7 +1457,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_contents(
             datatype,
             max_integers,
@@ -1427,7 +1467,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents(
             array_of_addresses,
             array_of_datatypes,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_contents`, in MPI since 2.0.
@@ -1435,7 +1475,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_contents(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_contents(
     datatype: MPI_Datatype,
     max_integers: c_int,
     max_addresses: c_int,
@@ -1445,7 +1485,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_contents(
             datatype,
             max_integers,
@@ -1455,7 +1495,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
             array_of_addresses,
             array_of_datatypes,
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_contents_c`, in MPI since 4.0.
@@ -1463,7 +1503,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_contents_c(
+pub unsafe extern "C-unwind" fn MPI_Type_get_contents_c(
     datatype: MPI_Datatype,
     max_integers: MPI_Count,
     max_addresses: MPI_Count,
@@ -1475,7 +1515,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents_c(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_contents_c(
             datatype,
             max_integers,
@@ -1487,7 +1527,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents_c(
             array_of_large_counts,
             array_of_datatypes,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_contents_c`, in MPI since 4.0.
@@ -1495,7 +1535,7 @@ pub unsafe extern "C" fn MPI_Type_get_contents_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_contents_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_contents_c(
     datatype: MPI_Datatype,
     max_integers: MPI_Count,
     max_addresses: MPI_Count,
@@ -1507,7 +1547,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_contents_c(
             datatype,
             max_integers,
@@ -1519,7 +1559,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
             array_of_large_counts,
             array_of_datatypes,
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_envelope`, in MPI since 2.0.
@@ -1527,7 +1567,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_envelope(
+pub unsafe extern "C-unwind" fn MPI_Type_get_envelope(
     datatype: MPI_Datatype,
     num_integers: *mut c_int,
     num_addresses: *mut c_int,
@@ -1535,7 +1575,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_envelope(
             datatype,
             num_integers,
@@ -1543,7 +1583,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope(
             num_datatypes,
             combiner,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_envelope`, in MPI since 2.0.
@@ -1551,7 +1591,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_envelope(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_envelope(
     datatype: MPI_Datatype,
     num_integers: *mut c_int,
     num_addresses: *mut c_int,
@@ -1559,7 +1599,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_envelope(
             datatype,
             num_integers,
@@ -1567,7 +1607,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
             num_datatypes,
             combiner,
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_envelope_c`, in MPI since 4.0.
@@ -1575,7 +1615,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_envelope_c(
+pub unsafe extern "C-unwind" fn MPI_Type_get_envelope_c(
     datatype: MPI_Datatype,
     num_integers: *mut MPI_Count,
     num_addresses: *mut MPI_Count,
@@ -1584,7 +1624,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope_c(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_envelope_c(
             datatype,
             num_integers,
@@ -1593,7 +1633,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope_c(
             num_datatypes,
             combiner,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_envelope_c`, in MPI since 4.0.
@@ -1601,7 +1641,7 @@ pub unsafe extern "C" fn MPI_Type_get_envelope_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_envelope_c(
     datatype: MPI_Datatype,
     num_integers: *mut MPI_Count,
     num_addresses: *mut MPI_Count,
@@ -1610,7 +1650,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_contents::mpi_type_get_envelope_c(
             datatype,
             num_integers,
@@ -1619,7 +1659,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
             num_datatypes,
             combiner,
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_extent`, in MPI since 2.0.
@@ -1627,19 +1667,19 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_extent(
+pub unsafe extern "C-unwind" fn MPI_Type_get_extent(
     datatype: MPI_Datatype,
     lb: *mut MPI_Aint,
     extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Aint(lb),
             CountOut::Aint(extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_extent`, in MPI since 2.0.
@@ -1647,19 +1687,19 @@ pub unsafe extern "C" fn MPI_Type_get_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_extent(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_extent(
     datatype: MPI_Datatype,
     lb: *mut MPI_Aint,
     extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Aint(lb),
             CountOut::Aint(extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_extent_c`, in MPI since 4.0.
@@ -1667,19 +1707,19 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_extent_c(
+pub unsafe extern "C-unwind" fn MPI_Type_get_extent_c(
     datatype: MPI_Datatype,
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Count(lb),
             CountOut::Count(extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_extent_c`, in MPI since 4.0.
@@ -1687,19 +1727,19 @@ pub unsafe extern "C" fn MPI_Type_get_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_extent_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_extent_c(
     datatype: MPI_Datatype,
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Count(lb),
             CountOut::Count(extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1707,19 +1747,19 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_extent_x(
+pub unsafe extern "C-unwind" fn MPI_Type_get_extent_x(
     datatype: MPI_Datatype,
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Count(lb),
             CountOut::Count(extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1727,19 +1767,19 @@ pub unsafe extern "C" fn MPI_Type_get_extent_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_extent_x(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_extent_x(
     datatype: MPI_Datatype,
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_extent(
             datatype,
             CountOut::Count(lb),
             CountOut::Count(extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_true_extent`, in MPI since 2.0.
@@ -1747,19 +1787,19 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_true_extent(
+pub unsafe extern "C-unwind" fn MPI_Type_get_true_extent(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Aint,
     true_extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Aint(true_lb),
             CountOut::Aint(true_extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_true_extent`, in MPI since 2.0.
@@ -1767,19 +1807,19 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_true_extent(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_true_extent(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Aint,
     true_extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Aint(true_lb),
             CountOut::Aint(true_extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_true_extent_c`, in MPI since 4.0.
@@ -1787,19 +1827,19 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_true_extent_c(
+pub unsafe extern "C-unwind" fn MPI_Type_get_true_extent_c(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Count(true_lb),
             CountOut::Count(true_extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_true_extent_c`, in MPI since 4.0.
@@ -1807,19 +1847,19 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_true_extent_c(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Count(true_lb),
             CountOut::Count(true_extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_get_true_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1827,19 +1867,19 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_get_true_extent_x(
+pub unsafe extern "C-unwind" fn MPI_Type_get_true_extent_x(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Count(true_lb),
             CountOut::Count(true_extent),
         )
-    }
+    })
 }
 
 /// `PMPI_Type_get_true_extent_x`, in MPI since 3.0, deprecated in 4.1.
@@ -1847,19 +1887,19 @@ pub unsafe extern "C" fn MPI_Type_get_true_extent_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
+pub unsafe extern "C-unwind" fn PMPI_Type_get_true_extent_x(
     datatype: MPI_Datatype,
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatypes::mpi_type_get_true_extent(
             datatype,
             CountOut::Count(true_lb),
             CountOut::Count(true_extent),
         )
-    }
+    })
 }
 
 /// `MPI_Type_indexed`, in MPI since 1.1.
@@ -1867,7 +1907,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_indexed(
+pub unsafe extern "C-unwind" fn MPI_Type_indexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const c_int,
@@ -1875,7 +1915,7 @@ pub unsafe extern "C" fn MPI_Type_indexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_indexed(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -1883,7 +1923,7 @@ pub unsafe extern "C" fn MPI_Type_indexed(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_indexed`, in MPI since 1.1.
@@ -1891,7 +1931,7 @@ pub unsafe extern "C" fn MPI_Type_indexed(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_indexed(
+pub unsafe extern "C-unwind" fn PMPI_Type_indexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const c_int,
@@ -1899,7 +1939,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_indexed(
             count as MPI_Count,
             Counts::Int(array_of_blocklengths),
@@ -1907,7 +1947,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_indexed_c`, in MPI since 4.0.
@@ -1915,7 +1955,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_indexed_c(
+pub unsafe extern "C-unwind" fn MPI_Type_indexed_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1923,7 +1963,7 @@ pub unsafe extern "C" fn MPI_Type_indexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_indexed(
             count,
             Counts::Count(array_of_blocklengths),
@@ -1931,7 +1971,7 @@ pub unsafe extern "C" fn MPI_Type_indexed_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_indexed_c`, in MPI since 4.0.
@@ -1939,7 +1979,7 @@ pub unsafe extern "C" fn MPI_Type_indexed_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_indexed_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_indexed_c(
     count: MPI_Count,
     array_of_blocklengths: *const MPI_Count,
     array_of_displacements: *const MPI_Count,
@@ -1947,7 +1987,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_indexed(
             count,
             Counts::Count(array_of_blocklengths),
@@ -1955,7 +1995,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_size`, in MPI since 1.1.
@@ -1963,9 +2003,9 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) })
 }
 
 /// `PMPI_Type_size`, in MPI since 1.1.
@@ -1973,9 +2013,9 @@ pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size)) })
 }
 
 /// `MPI_Type_size_c`, in MPI since 4.0.
@@ -1983,9 +2023,12 @@ pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_size_c(
+    datatype: MPI_Datatype,
+    size: *mut MPI_Count,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) })
 }
 
 /// `PMPI_Type_size_c`, in MPI since 4.0.
@@ -1993,9 +2036,12 @@ pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_size_c(
+    datatype: MPI_Datatype,
+    size: *mut MPI_Count,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) })
 }
 
 /// `MPI_Type_size_x`, in MPI since 3.0, deprecated in 4.1.
@@ -2003,9 +2049,12 @@ pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_size_x(
+    datatype: MPI_Datatype,
+    size: *mut MPI_Count,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) })
 }
 
 /// `PMPI_Type_size_x`, in MPI since 3.0, deprecated in 4.1.
@@ -2013,9 +2062,12 @@ pub unsafe extern "C" fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Type_size_x(
+    datatype: MPI_Datatype,
+    size: *mut MPI_Count,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size)) })
 }
 
 /// `MPI_Type_vector`, in MPI since 1.1.
@@ -2023,7 +2075,7 @@ pub unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_vector(
+pub unsafe extern "C-unwind" fn MPI_Type_vector(
     count: c_int,
     blocklength: c_int,
     stride: c_int,
@@ -2031,7 +2083,7 @@ pub unsafe extern "C" fn MPI_Type_vector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_vector(
             count,
             blocklength,
@@ -2039,7 +2091,7 @@ pub unsafe extern "C" fn MPI_Type_vector(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_vector`, in MPI since 1.1.
@@ -2047,7 +2099,7 @@ pub unsafe extern "C" fn MPI_Type_vector(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_vector(
+pub unsafe extern "C-unwind" fn PMPI_Type_vector(
     count: c_int,
     blocklength: c_int,
     stride: c_int,
@@ -2055,7 +2107,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_vector(
             count,
             blocklength,
@@ -2063,7 +2115,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Type_vector_c`, in MPI since 4.0.
@@ -2071,7 +2123,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_vector_c(
+pub unsafe extern "C-unwind" fn MPI_Type_vector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
@@ -2079,7 +2131,7 @@ pub unsafe extern "C" fn MPI_Type_vector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_vector_c(
             count,
             blocklength,
@@ -2087,7 +2139,7 @@ pub unsafe extern "C" fn MPI_Type_vector_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `PMPI_Type_vector_c`, in MPI since 4.0.
@@ -2095,7 +2147,7 @@ pub unsafe extern "C" fn MPI_Type_vector_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_vector_c(
+pub unsafe extern "C-unwind" fn PMPI_Type_vector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
@@ -2103,7 +2155,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::datatype_constructors::mpi_type_vector_c(
             count,
             blocklength,
@@ -2111,7 +2163,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
             oldtype,
             newtype,
         )
-    }
+    })
 }
 
 /// `MPI_Unpack`, in MPI since 1.1.
@@ -2119,7 +2171,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Unpack(
+pub unsafe extern "C-unwind" fn MPI_Unpack(
     inbuf: *const c_void,
     insize: c_int,
     position: *mut c_int,
@@ -2129,7 +2181,7 @@ pub unsafe extern "C" fn MPI_Unpack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_unpack(
             inbuf,
             insize as MPI_Count,
@@ -2139,7 +2191,7 @@ pub unsafe extern "C" fn MPI_Unpack(
             datatype,
             comm,
         )
-    }
+    })
 }
 
 /// `PMPI_Unpack`, in MPI since 1.1.
@@ -2147,7 +2199,7 @@ pub unsafe extern "C" fn MPI_Unpack(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Unpack(
+pub unsafe extern "C-unwind" fn PMPI_Unpack(
     inbuf: *const c_void,
     insize: c_int,
     position: *mut c_int,
@@ -2157,7 +2209,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_unpack(
             inbuf,
             insize as MPI_Count,
@@ -2167,7 +2219,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
             datatype,
             comm,
         )
-    }
+    })
 }
 
 /// `MPI_Unpack_c`, in MPI since 4.0.
@@ -2175,7 +2227,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Unpack_c(
+pub unsafe extern "C-unwind" fn MPI_Unpack_c(
     inbuf: *const c_void,
     insize: MPI_Count,
     position: *mut MPI_Count,
@@ -2185,7 +2237,7 @@ pub unsafe extern "C" fn MPI_Unpack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_unpack(
             inbuf,
             insize,
@@ -2195,7 +2247,7 @@ pub unsafe extern "C" fn MPI_Unpack_c(
             datatype,
             comm,
         )
-    }
+    })
 }
 
 /// `PMPI_Unpack_c`, in MPI since 4.0.
@@ -2203,7 +2255,7 @@ pub unsafe extern "C" fn MPI_Unpack_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Unpack_c(
+pub unsafe extern "C-unwind" fn PMPI_Unpack_c(
     inbuf: *const c_void,
     insize: MPI_Count,
     position: *mut MPI_Count,
@@ -2213,7 +2265,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::packing::mpi_unpack(
             inbuf,
             insize,
@@ -2223,7 +2275,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
             datatype,
             comm,
         )
-    }
+    })
 }
 
 /// `MPI_Unpack_external`, in MPI since 2.0.
@@ -2231,7 +2283,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Unpack_external(
+pub unsafe extern "C-unwind" fn MPI_Unpack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     insize: MPI_Aint,
@@ -2241,7 +2293,7 @@ pub unsafe extern "C" fn MPI_Unpack_external(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_unpack_external(
             datarep,
             inbuf,
@@ -2251,7 +2303,7 @@ pub unsafe extern "C" fn MPI_Unpack_external(
             outcount as MPI_Count,
             datatype,
         )
-    }
+    })
 }
 
 /// `PMPI_Unpack_external`, in MPI since 2.0.
@@ -2259,7 +2311,7 @@ pub unsafe extern "C" fn MPI_Unpack_external(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Unpack_external(
+pub unsafe extern "C-unwind" fn PMPI_Unpack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     insize: MPI_Aint,
@@ -2269,7 +2321,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_unpack_external(
             datarep,
             inbuf,
@@ -2279,7 +2331,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
             outcount as MPI_Count,
             datatype,
         )
-    }
+    })
 }
 
 /// `MPI_Unpack_external_c`, in MPI since 4.0.
@@ -2287,7 +2339,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Unpack_external_c(
+pub unsafe extern "C-unwind" fn MPI_Unpack_external_c(
     datarep: *const c_char,
     inbuf: *const c_void,
     insize: MPI_Count,
@@ -2297,7 +2349,7 @@ pub unsafe extern "C" fn MPI_Unpack_external_c(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_unpack_external(
             datarep,
             inbuf,
@@ -2307,7 +2359,7 @@ pub unsafe extern "C" fn MPI_Unpack_external_c(
             outcount,
             datatype,
         )
-    }
+    })
 }
 
 /// `PMPI_Unpack_external_c`, in MPI since 4.0.
@@ -2315,7 +2367,7 @@ pub unsafe extern "C" fn MPI_Unpack_external_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Unpack_external_c(
+pub unsafe extern "C-unwind" fn PMPI_Unpack_external_c(
     datarep: *const c_char,
     inbuf: *const c_void,
     insize: MPI_Count,
@@ -2325,7 +2377,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::external::mpi_unpack_external(
             datarep,
             inbuf,
@@ -2335,7 +2387,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
             outcount,
             datatype,
         )
-    }
+    })
 }
 
 /// `MPI_Aint_add`, in MPI since 3.1.
@@ -2343,8 +2395,8 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
-    crate::bodies::addresses::mpi_aint_add(base, disp)
+pub unsafe extern "C-unwind" fn MPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
+    run(|| crate::bodies::addresses::mpi_aint_add(base, disp))
 }
 
 /// `PMPI_Aint_add`, in MPI since 3.1.
@@ -2352,8 +2404,8 @@ pub unsafe extern "C" fn MPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Ain
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
-    crate::bodies::addresses::mpi_aint_add(base, disp)
+pub unsafe extern "C-unwind" fn PMPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
+    run(|| crate::bodies::addresses::mpi_aint_add(base, disp))
 }
 
 /// `MPI_Aint_diff`, in MPI since 3.1.
@@ -2361,8 +2413,8 @@ pub unsafe extern "C" fn PMPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Ai
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
-    crate::bodies::addresses::mpi_aint_diff(addr1, addr2)
+pub unsafe extern "C-unwind" fn MPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
+    run(|| crate::bodies::addresses::mpi_aint_diff(addr1, addr2))
 }
 
 /// `PMPI_Aint_diff`, in MPI since 3.1.
@@ -2370,6 +2422,6 @@ pub unsafe extern "C" fn MPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
-    crate::bodies::addresses::mpi_aint_diff(addr1, addr2)
+pub unsafe extern "C-unwind" fn PMPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
+    run(|| crate::bodies::addresses::mpi_aint_diff(addr1, addr2))
 }

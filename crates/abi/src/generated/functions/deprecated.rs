@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Attr_delete`, in MPI since 1.1, deprecated in 2.0.
@@ -13,9 +13,9 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) })
 }
 
 /// `PMPI_Attr_delete`, in MPI since 1.1, deprecated in 2.0.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_delete(comm, keyval) })
 }
 
 /// `MPI_Attr_get`, in MPI since 1.1, deprecated in 2.0.
@@ -33,14 +33,14 @@ pub unsafe extern "C" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Attr_get(
+pub unsafe extern "C-unwind" fn MPI_Attr_get(
     comm: MPI_Comm,
     keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) })
 }
 
 /// `PMPI_Attr_get`, in MPI since 1.1, deprecated in 2.0.
@@ -48,14 +48,14 @@ pub unsafe extern "C" fn MPI_Attr_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Attr_get(
+pub unsafe extern "C-unwind" fn PMPI_Attr_get(
     comm: MPI_Comm,
     keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag) })
 }
 
 /// `MPI_Attr_put`, in MPI since 1.1, deprecated in 2.0.
@@ -63,13 +63,13 @@ pub unsafe extern "C" fn PMPI_Attr_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Attr_put(
+pub unsafe extern "C-unwind" fn MPI_Attr_put(
     comm: MPI_Comm,
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) })
 }
 
 /// `PMPI_Attr_put`, in MPI since 1.1, deprecated in 2.0.
@@ -77,13 +77,13 @@ pub unsafe extern "C" fn MPI_Attr_put(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Attr_put(
+pub unsafe extern "C-unwind" fn PMPI_Attr_put(
     comm: MPI_Comm,
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) }
+    run(|| unsafe { crate::bodies::attributes::mpi_attr_put(comm, keyval, attribute_val) })
 }
 
 /// `MPI_Info_get`, in MPI since 2.0, deprecated in 4.0.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Attr_put(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_get(
+pub unsafe extern "C-unwind" fn MPI_Info_get(
     info: MPI_Info,
     key: *const c_char,
     valuelen: c_int,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn MPI_Info_get(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) })
 }
 
 /// `PMPI_Info_get`, in MPI since 2.0, deprecated in 4.0.
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn MPI_Info_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get(
+pub unsafe extern "C-unwind" fn PMPI_Info_get(
     info: MPI_Info,
     key: *const c_char,
     valuelen: c_int,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get(info, key, valuelen, value, flag) })
 }
 
 /// `MPI_Info_get_valuelen`, in MPI since 2.0, deprecated in 4.0.
@@ -123,14 +123,14 @@ pub unsafe extern "C" fn PMPI_Info_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_get_valuelen(
+pub unsafe extern "C-unwind" fn MPI_Info_get_valuelen(
     info: MPI_Info,
     key: *const c_char,
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) })
 }
 
 /// `PMPI_Info_get_valuelen`, in MPI since 2.0, deprecated in 4.0.
@@ -138,14 +138,14 @@ pub unsafe extern "C" fn MPI_Info_get_valuelen(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_valuelen(
+pub unsafe extern "C-unwind" fn PMPI_Info_get_valuelen(
     info: MPI_Info,
     key: *const c_char,
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag) })
 }
 
 /// `MPI_Keyval_create`, in MPI since 1.1, deprecated in 2.0.
@@ -153,14 +153,14 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Keyval_create(
+pub unsafe extern "C-unwind" fn MPI_Keyval_create(
     copy_fn: MPI_Copy_function,
     delete_fn: MPI_Delete_function,
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) }
+    run(|| unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) })
 }
 
 /// `PMPI_Keyval_create`, in MPI since 1.1, deprecated in 2.0.
@@ -168,14 +168,14 @@ pub unsafe extern "C" fn MPI_Keyval_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Keyval_create(
+pub unsafe extern "C-unwind" fn PMPI_Keyval_create(
     copy_fn: MPI_Copy_function,
     delete_fn: MPI_Delete_function,
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) }
+    run(|| unsafe { crate::bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state) })
 }
 
 /// `MPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.
@@ -183,9 +183,9 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) })
 }
 
 /// `PMPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) }
+    run(|| unsafe { crate::bodies::attributes::mpi_keyval_free(keyval) })
 }

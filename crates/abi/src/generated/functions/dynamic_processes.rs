@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Close_port`, in MPI since 2.0.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Close_port(port_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World)
+pub unsafe extern "C-unwind" fn MPI_Close_port(port_name: *const c_char) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
 }
 
 /// `PMPI_Close_port`, in MPI since 2.0.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn MPI_Close_port(port_name: *const c_char) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World)
+pub unsafe extern "C-unwind" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
 }
 
 /// `MPI_Comm_accept`, in MPI since 2.0.
@@ -31,14 +31,14 @@ pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_accept(
+pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     port_name: *const c_char,
     info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_accept`, in MPI since 2.0.
@@ -46,14 +46,14 @@ pub unsafe extern "C" fn MPI_Comm_accept(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_accept(
+pub unsafe extern "C-unwind" fn PMPI_Comm_accept(
     port_name: *const c_char,
     info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_connect`, in MPI since 2.0.
@@ -61,14 +61,14 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_connect(
+pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     port_name: *const c_char,
     info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_connect`, in MPI since 2.0.
@@ -76,14 +76,14 @@ pub unsafe extern "C" fn MPI_Comm_connect(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_connect(
+pub unsafe extern "C-unwind" fn PMPI_Comm_connect(
     port_name: *const c_char,
     info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_disconnect`, in MPI since 2.0.
@@ -91,9 +91,9 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_disconnect(comm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_disconnect(comm) })
 }
 
 /// `PMPI_Comm_disconnect`, in MPI since 2.0.
@@ -101,9 +101,9 @@ pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::communicators::mpi_comm_disconnect(comm) }
+    run(|| unsafe { crate::bodies::communicators::mpi_comm_disconnect(comm) })
 }
 
 /// `MPI_Comm_get_parent`, in MPI since 2.0.
@@ -111,9 +111,9 @@ pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_comm_get_parent(parent) }
+    run(|| unsafe { crate::bodies::world::mpi_comm_get_parent(parent) })
 }
 
 /// `PMPI_Comm_get_parent`, in MPI since 2.0.
@@ -121,9 +121,9 @@ pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_comm_get_parent(parent) }
+    run(|| unsafe { crate::bodies::world::mpi_comm_get_parent(parent) })
 }
 
 /// `MPI_Comm_join`, in MPI since 2.0.
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World)
+pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
 }
 
 /// `PMPI_Comm_join`, in MPI since 2.0.
@@ -140,8 +140,8 @@ pub unsafe extern "C" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World)
+pub unsafe extern "C-unwind" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
 }
 
 /// `MPI_Comm_spawn`, in MPI since 2.0.
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_spawn(
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
     maxprocs: c_int,
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_spawn`, in MPI since 2.0.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_spawn(
+pub unsafe extern "C-unwind" fn PMPI_Comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
     maxprocs: c_int,
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_spawn_multiple`, in MPI since 2.0.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     count: c_int,
     array_of_commands: *mut *mut c_char,
     array_of_argv: *mut *mut *mut c_char,
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_spawn_multiple`, in MPI since 2.0.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
+pub unsafe extern "C-unwind" fn PMPI_Comm_spawn_multiple(
     count: c_int,
     array_of_commands: *mut *mut c_char,
     array_of_argv: *mut *mut *mut c_char,
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm))
+    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
 }
 
 /// `MPI_Lookup_name`, in MPI since 2.0.
@@ -223,12 +223,12 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Lookup_name(
+pub unsafe extern "C-unwind" fn MPI_Lookup_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
 }
 
 /// `PMPI_Lookup_name`, in MPI since 2.0.
@@ -236,12 +236,12 @@ pub unsafe extern "C" fn MPI_Lookup_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Lookup_name(
+pub unsafe extern "C-unwind" fn PMPI_Lookup_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
 }
 
 /// `MPI_Open_port`, in MPI since 2.0.
@@ -249,8 +249,8 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World)
+pub unsafe extern "C-unwind" fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
 }
 
 /// `PMPI_Open_port`, in MPI since 2.0.
@@ -258,8 +258,8 @@ pub unsafe extern "C" fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World)
+pub unsafe extern "C-unwind" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
 }
 
 /// `MPI_Publish_name`, in MPI since 2.0.
@@ -267,12 +267,12 @@ pub unsafe extern "C" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Publish_name(
+pub unsafe extern "C-unwind" fn MPI_Publish_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
 }
 
 /// `PMPI_Publish_name`, in MPI since 2.0.
@@ -280,12 +280,12 @@ pub unsafe extern "C" fn MPI_Publish_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Publish_name(
+pub unsafe extern "C-unwind" fn PMPI_Publish_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
 }
 
 /// `MPI_Unpublish_name`, in MPI since 2.0.
@@ -293,12 +293,12 @@ pub unsafe extern "C" fn PMPI_Publish_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Unpublish_name(
+pub unsafe extern "C-unwind" fn MPI_Unpublish_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
 }
 
 /// `PMPI_Unpublish_name`, in MPI since 2.0.
@@ -306,10 +306,10 @@ pub unsafe extern "C" fn MPI_Unpublish_name(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Unpublish_name(
+pub unsafe extern "C-unwind" fn PMPI_Unpublish_name(
     service_name: *const c_char,
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World)
+    run(|| crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Add_error_class`, in MPI since 2.0.
@@ -13,9 +13,9 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) })
 }
 
 /// `PMPI_Add_error_class`, in MPI since 2.0.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_class(errorclass) })
 }
 
 /// `MPI_Add_error_code`, in MPI since 2.0.
@@ -33,9 +33,12 @@ pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Add_error_code(
+    errorclass: c_int,
+    errorcode: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) })
 }
 
 /// `PMPI_Add_error_code`, in MPI since 2.0.
@@ -43,9 +46,12 @@ pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Add_error_code(
+    errorclass: c_int,
+    errorcode: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_code(errorclass, errorcode) })
 }
 
 /// `MPI_Add_error_string`, in MPI since 2.0.
@@ -53,9 +59,12 @@ pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Add_error_string(
+    errorcode: c_int,
+    string: *const c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) })
 }
 
 /// `PMPI_Add_error_string`, in MPI since 2.0.
@@ -63,9 +72,12 @@ pub unsafe extern "C" fn MPI_Add_error_string(errorcode: c_int, string: *const c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Add_error_string(
+    errorcode: c_int,
+    string: *const c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_add_error_string(errorcode, string) })
 }
 
 /// `MPI_Alloc_mem`, in MPI since 2.0.
@@ -73,13 +85,13 @@ pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alloc_mem(
+pub unsafe extern "C-unwind" fn MPI_Alloc_mem(
     size: MPI_Aint,
     info: MPI_Info,
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) }
+    run(|| unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) })
 }
 
 /// `PMPI_Alloc_mem`, in MPI since 2.0.
@@ -87,13 +99,13 @@ pub unsafe extern "C" fn MPI_Alloc_mem(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alloc_mem(
+pub unsafe extern "C-unwind" fn PMPI_Alloc_mem(
     size: MPI_Aint,
     info: MPI_Info,
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) }
+    run(|| unsafe { crate::bodies::allocation::mpi_alloc_mem(size, info, baseptr) })
 }
 
 /// `MPI_Comm_call_errhandler`, in MPI since 2.0.
@@ -101,9 +113,9 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) })
 }
 
 /// `PMPI_Comm_call_errhandler`, in MPI since 2.0.
@@ -111,9 +123,12 @@ pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_call_errhandler(
+    comm: MPI_Comm,
+    errorcode: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_call_errhandler(comm, errorcode) })
 }
 
 /// `MPI_Comm_create_errhandler`, in MPI since 2.0.
@@ -121,12 +136,17 @@ pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_create_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Comm_create_errhandler(
     comm_errhandler_fn: MPI_Comm_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_comm_create_errhandler(
+            comm_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `PMPI_Comm_create_errhandler`, in MPI since 2.0.
@@ -134,12 +154,17 @@ pub unsafe extern "C" fn MPI_Comm_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Comm_create_errhandler(
     comm_errhandler_fn: MPI_Comm_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_comm_create_errhandler(
+            comm_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `MPI_Comm_get_errhandler`, in MPI since 2.0.
@@ -147,12 +172,12 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Comm_get_errhandler(
     comm: MPI_Comm,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) })
 }
 
 /// `PMPI_Comm_get_errhandler`, in MPI since 2.0.
@@ -160,12 +185,12 @@ pub unsafe extern "C" fn MPI_Comm_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Comm_get_errhandler(
     comm: MPI_Comm,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler) })
 }
 
 /// `MPI_Comm_set_errhandler`, in MPI since 2.0.
@@ -173,12 +198,12 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_set_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Comm_set_errhandler(
     comm: MPI_Comm,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) })
 }
 
 /// `PMPI_Comm_set_errhandler`, in MPI since 2.0.
@@ -186,12 +211,12 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Comm_set_errhandler(
     comm: MPI_Comm,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_comm_set_errhandler(comm, errhandler) })
 }
 
 /// `MPI_Errhandler_free`, in MPI since 1.1.
@@ -199,9 +224,9 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) })
 }
 
 /// `PMPI_Errhandler_free`, in MPI since 1.1.
@@ -209,9 +234,9 @@ pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_errhandler_free(errhandler) })
 }
 
 /// `MPI_Error_class`, in MPI since 1.1.
@@ -219,9 +244,9 @@ pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) })
 }
 
 /// `PMPI_Error_class`, in MPI since 1.1.
@@ -229,9 +254,9 @@ pub unsafe extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_error_class(errorcode, errorclass) })
 }
 
 /// `MPI_Error_string`, in MPI since 1.1.
@@ -239,13 +264,13 @@ pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Error_string(
+pub unsafe extern "C-unwind" fn MPI_Error_string(
     errorcode: c_int,
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) })
 }
 
 /// `PMPI_Error_string`, in MPI since 1.1.
@@ -253,13 +278,13 @@ pub unsafe extern "C" fn MPI_Error_string(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Error_string(
+pub unsafe extern "C-unwind" fn PMPI_Error_string(
     errorcode: c_int,
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_error_string(errorcode, string, resultlen) })
 }
 
 /// `MPI_File_call_errhandler`, in MPI since 2.0.
@@ -267,9 +292,9 @@ pub unsafe extern "C" fn PMPI_Error_string(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) })
 }
 
 /// `PMPI_File_call_errhandler`, in MPI since 2.0.
@@ -277,9 +302,9 @@ pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_call_errhandler(fh, errorcode) })
 }
 
 /// `MPI_File_create_errhandler`, in MPI since 2.0.
@@ -287,12 +312,17 @@ pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_create_errhandler(
+pub unsafe extern "C-unwind" fn MPI_File_create_errhandler(
     file_errhandler_fn: MPI_File_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_file_create_errhandler(
+            file_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `PMPI_File_create_errhandler`, in MPI since 2.0.
@@ -300,12 +330,17 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_create_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_File_create_errhandler(
     file_errhandler_fn: MPI_File_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_file_create_errhandler(
+            file_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `MPI_File_get_errhandler`, in MPI since 2.0.
@@ -313,12 +348,12 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_errhandler(
+pub unsafe extern "C-unwind" fn MPI_File_get_errhandler(
     file: MPI_File,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) })
 }
 
 /// `PMPI_File_get_errhandler`, in MPI since 2.0.
@@ -326,12 +361,12 @@ pub unsafe extern "C" fn MPI_File_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_File_get_errhandler(
     file: MPI_File,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_get_errhandler(file, errhandler) })
 }
 
 /// `MPI_File_set_errhandler`, in MPI since 2.0.
@@ -339,12 +374,12 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_set_errhandler(
+pub unsafe extern "C-unwind" fn MPI_File_set_errhandler(
     file: MPI_File,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) })
 }
 
 /// `PMPI_File_set_errhandler`, in MPI since 2.0.
@@ -352,12 +387,12 @@ pub unsafe extern "C" fn MPI_File_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_File_set_errhandler(
     file: MPI_File,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_file_set_errhandler(file, errhandler) })
 }
 
 /// `MPI_Free_mem`, in MPI since 2.0.
@@ -365,9 +400,9 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Free_mem(base: *mut c_void) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::allocation::mpi_free_mem(base) }
+    run(|| unsafe { crate::bodies::allocation::mpi_free_mem(base) })
 }
 
 /// `PMPI_Free_mem`, in MPI since 2.0.
@@ -375,9 +410,9 @@ pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::allocation::mpi_free_mem(base) }
+    run(|| unsafe { crate::bodies::allocation::mpi_free_mem(base) })
 }
 
 /// `MPI_Get_hw_resource_info`, in MPI since 4.1.
@@ -385,9 +420,9 @@ pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) })
 }
 
 /// `PMPI_Get_hw_resource_info`, in MPI since 4.1.
@@ -395,9 +430,9 @@ pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_hw_resource_info(hw_info) })
 }
 
 /// `MPI_Get_library_version`, in MPI since 3.0.
@@ -405,12 +440,12 @@ pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_library_version(
+pub unsafe extern "C-unwind" fn MPI_Get_library_version(
     version: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) })
 }
 
 /// `PMPI_Get_library_version`, in MPI since 3.0.
@@ -418,12 +453,12 @@ pub unsafe extern "C" fn MPI_Get_library_version(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_library_version(
+pub unsafe extern "C-unwind" fn PMPI_Get_library_version(
     version: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_library_version(version, resultlen) })
 }
 
 /// `MPI_Get_processor_name`, in MPI since 1.1.
@@ -431,9 +466,12 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Get_processor_name(
+    name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) })
 }
 
 /// `PMPI_Get_processor_name`, in MPI since 1.1.
@@ -441,9 +479,12 @@ pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *m
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Get_processor_name(
+    name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_processor_name(name, resultlen) })
 }
 
 /// `MPI_Get_version`, in MPI since 1.2.
@@ -451,9 +492,12 @@ pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Get_version(
+    version: *mut c_int,
+    subversion: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_version(version, subversion) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_version(version, subversion) })
 }
 
 /// `PMPI_Get_version`, in MPI since 1.2.
@@ -461,9 +505,12 @@ pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Get_version(
+    version: *mut c_int,
+    subversion: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::environment::mpi_get_version(version, subversion) }
+    run(|| unsafe { crate::bodies::environment::mpi_get_version(version, subversion) })
 }
 
 /// `MPI_Remove_error_class`, in MPI since 4.1.
@@ -471,9 +518,9 @@ pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) })
 }
 
 /// `PMPI_Remove_error_class`, in MPI since 4.1.
@@ -481,9 +528,9 @@ pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_class(errorclass) })
 }
 
 /// `MPI_Remove_error_code`, in MPI since 4.1.
@@ -491,9 +538,9 @@ pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) })
 }
 
 /// `PMPI_Remove_error_code`, in MPI since 4.1.
@@ -501,9 +548,9 @@ pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_code(errorcode) })
 }
 
 /// `MPI_Remove_error_string`, in MPI since 4.1.
@@ -511,9 +558,9 @@ pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) })
 }
 
 /// `PMPI_Remove_error_string`, in MPI since 4.1.
@@ -521,9 +568,9 @@ pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) }
+    run(|| unsafe { crate::bodies::error_codes::mpi_remove_error_string(errorcode) })
 }
 
 /// `MPI_Session_call_errhandler`, in MPI since 4.0.
@@ -531,12 +578,12 @@ pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_call_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Session_call_errhandler(
     session: MPI_Session,
     errorcode: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) })
 }
 
 /// `PMPI_Session_call_errhandler`, in MPI since 4.0.
@@ -544,12 +591,12 @@ pub unsafe extern "C" fn MPI_Session_call_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_call_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Session_call_errhandler(
     session: MPI_Session,
     errorcode: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_call_errhandler(session, errorcode) })
 }
 
 /// `MPI_Session_create_errhandler`, in MPI since 4.0.
@@ -557,12 +604,17 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_create_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Session_create_errhandler(
     session_errhandler_fn: MPI_Session_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_session_create_errhandler(
+            session_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `PMPI_Session_create_errhandler`, in MPI since 4.0.
@@ -570,12 +622,17 @@ pub unsafe extern "C" fn MPI_Session_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_create_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Session_create_errhandler(
     session_errhandler_fn: MPI_Session_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, errhandler) }
+    run(|| unsafe {
+        crate::bodies::error_handlers::mpi_session_create_errhandler(
+            session_errhandler_fn,
+            errhandler,
+        )
+    })
 }
 
 /// `MPI_Session_get_errhandler`, in MPI since 4.0.
@@ -583,12 +640,12 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_get_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Session_get_errhandler(
     session: MPI_Session,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) })
 }
 
 /// `PMPI_Session_get_errhandler`, in MPI since 4.0.
@@ -596,12 +653,12 @@ pub unsafe extern "C" fn MPI_Session_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Session_get_errhandler(
     session: MPI_Session,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_errhandler(session, errhandler) })
 }
 
 /// `MPI_Session_set_errhandler`, in MPI since 4.0.
@@ -609,12 +666,12 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_set_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Session_set_errhandler(
     session: MPI_Session,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) })
 }
 
 /// `PMPI_Session_set_errhandler`, in MPI since 4.0.
@@ -622,12 +679,12 @@ pub unsafe extern "C" fn MPI_Session_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_set_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Session_set_errhandler(
     session: MPI_Session,
     errhandler: MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_set_errhandler(session, errhandler) })
 }
 
 /// `MPI_Win_call_errhandler`, in MPI since 2.0.
@@ -635,9 +692,9 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) })
 }
 
 /// `PMPI_Win_call_errhandler`, in MPI since 2.0.
@@ -645,9 +702,9 @@ pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_call_errhandler(win, errorcode) })
 }
 
 /// `MPI_Win_create_errhandler`, in MPI since 2.0.
@@ -655,12 +712,12 @@ pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_create_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Win_create_errhandler(
     win_errhandler_fn: MPI_Win_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) })
 }
 
 /// `PMPI_Win_create_errhandler`, in MPI since 2.0.
@@ -668,12 +725,12 @@ pub unsafe extern "C" fn MPI_Win_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Win_create_errhandler(
     win_errhandler_fn: MPI_Win_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler) })
 }
 
 /// `MPI_Win_get_errhandler`, in MPI since 2.0.
@@ -681,12 +738,12 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_errhandler(
+pub unsafe extern "C-unwind" fn MPI_Win_get_errhandler(
     win: MPI_Win,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) })
 }
 
 /// `PMPI_Win_get_errhandler`, in MPI since 2.0.
@@ -694,12 +751,12 @@ pub unsafe extern "C" fn MPI_Win_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_errhandler(
+pub unsafe extern "C-unwind" fn PMPI_Win_get_errhandler(
     win: MPI_Win,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_get_errhandler(win, errhandler) })
 }
 
 /// `MPI_Win_set_errhandler`, in MPI since 2.0.
@@ -707,9 +764,12 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_set_errhandler(
+    win: MPI_Win,
+    errhandler: MPI_Errhandler,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) })
 }
 
 /// `PMPI_Win_set_errhandler`, in MPI since 2.0.
@@ -717,9 +777,12 @@ pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Er
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_set_errhandler(
+    win: MPI_Win,
+    errhandler: MPI_Errhandler,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) }
+    run(|| unsafe { crate::bodies::error_handlers::mpi_win_set_errhandler(win, errhandler) })
 }
 
 /// `MPI_Wtick`, in MPI since 1.1.
@@ -727,8 +790,8 @@ pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_E
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Wtick() -> c_double {
-    crate::bodies::timers::mpi_wtick()
+pub unsafe extern "C-unwind" fn MPI_Wtick() -> c_double {
+    run(|| crate::bodies::timers::mpi_wtick())
 }
 
 /// `PMPI_Wtick`, in MPI since 1.1.
@@ -736,8 +799,8 @@ pub unsafe extern "C" fn MPI_Wtick() -> c_double {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Wtick() -> c_double {
-    crate::bodies::timers::mpi_wtick()
+pub unsafe extern "C-unwind" fn PMPI_Wtick() -> c_double {
+    run(|| crate::bodies::timers::mpi_wtick())
 }
 
 /// `MPI_Wtime`, in MPI since 1.1.
@@ -745,8 +808,8 @@ pub unsafe extern "C" fn PMPI_Wtick() -> c_double {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Wtime() -> c_double {
-    crate::bodies::timers::mpi_wtime()
+pub unsafe extern "C-unwind" fn MPI_Wtime() -> c_double {
+    run(|| crate::bodies::timers::mpi_wtime())
 }
 
 /// `PMPI_Wtime`, in MPI since 1.1.
@@ -754,6 +817,6 @@ pub unsafe extern "C" fn MPI_Wtime() -> c_double {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Wtime() -> c_double {
-    crate::bodies::timers::mpi_wtime()
+pub unsafe extern "C-unwind" fn PMPI_Wtime() -> c_double {
+    run(|| crate::bodies::timers::mpi_wtime())
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Grequest_complete`, in MPI since 2.0.
@@ -13,9 +13,9 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::generalized::mpi_grequest_complete(request) }
+    run(|| unsafe { crate::bodies::generalized::mpi_grequest_complete(request) })
 }
 
 /// `PMPI_Grequest_complete`, in MPI since 2.0.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::generalized::mpi_grequest_complete(request) }
+    run(|| unsafe { crate::bodies::generalized::mpi_grequest_complete(request) })
 }
 
 /// `MPI_Grequest_start`, in MPI since 2.0.
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Grequest_start(
+pub unsafe extern "C-unwind" fn MPI_Grequest_start(
     query_fn: MPI_Grequest_query_function,
     free_fn: MPI_Grequest_free_function,
     cancel_fn: MPI_Grequest_cancel_function,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::generalized::mpi_grequest_start(
             query_fn,
             free_fn,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
             extra_state,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Grequest_start`, in MPI since 2.0.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Grequest_start(
+pub unsafe extern "C-unwind" fn PMPI_Grequest_start(
     query_fn: MPI_Grequest_query_function,
     free_fn: MPI_Grequest_free_function,
     cancel_fn: MPI_Grequest_cancel_function,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::generalized::mpi_grequest_start(
             query_fn,
             free_fn,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
             extra_state,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Status_set_cancelled`, in MPI since 2.0.
@@ -81,9 +81,12 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Status_set_cancelled(
+    status: *mut MPI_Status,
+    flag: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) })
 }
 
 /// `PMPI_Status_set_cancelled`, in MPI since 2.0.
@@ -91,9 +94,12 @@ pub unsafe extern "C" fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag:
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Status_set_cancelled(
+    status: *mut MPI_Status,
+    flag: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_cancelled(status, flag) })
 }
 
 /// `MPI_Status_set_elements`, in MPI since 2.0.
@@ -101,13 +107,13 @@ pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_elements(
+pub unsafe extern "C-unwind" fn MPI_Status_set_elements(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) })
 }
 
 /// `PMPI_Status_set_elements`, in MPI since 2.0.
@@ -115,13 +121,13 @@ pub unsafe extern "C" fn MPI_Status_set_elements(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_elements(
+pub unsafe extern "C-unwind" fn PMPI_Status_set_elements(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count) })
 }
 
 /// `MPI_Status_set_elements_c`, in MPI since 4.0.
@@ -129,13 +135,13 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_elements_c(
+pub unsafe extern "C-unwind" fn MPI_Status_set_elements_c(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) })
 }
 
 /// `PMPI_Status_set_elements_c`, in MPI since 4.0.
@@ -143,13 +149,13 @@ pub unsafe extern "C" fn MPI_Status_set_elements_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_elements_c(
+pub unsafe extern "C-unwind" fn PMPI_Status_set_elements_c(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) })
 }
 
 /// `MPI_Status_set_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -157,13 +163,13 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_elements_x(
+pub unsafe extern "C-unwind" fn MPI_Status_set_elements_x(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) })
 }
 
 /// `PMPI_Status_set_elements_x`, in MPI since 3.0, deprecated in 4.1.
@@ -171,13 +177,13 @@ pub unsafe extern "C" fn MPI_Status_set_elements_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_elements_x(
+pub unsafe extern "C-unwind" fn PMPI_Status_set_elements_x(
     status: *mut MPI_Status,
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_elements(status, datatype, count) })
 }
 
 /// `MPI_Status_set_error`, in MPI since 4.1.
@@ -185,9 +191,12 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Status_set_error(
+    status: *mut MPI_Status,
+    error: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) })
 }
 
 /// `PMPI_Status_set_error`, in MPI since 4.1.
@@ -195,9 +204,12 @@ pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Status_set_error(
+    status: *mut MPI_Status,
+    error: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_error(status, error) })
 }
 
 /// `MPI_Status_set_source`, in MPI since 4.1.
@@ -205,9 +217,12 @@ pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Status_set_source(
+    status: *mut MPI_Status,
+    source: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) })
 }
 
 /// `PMPI_Status_set_source`, in MPI since 4.1.
@@ -215,9 +230,12 @@ pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Status_set_source(
+    status: *mut MPI_Status,
+    source: c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_source(status, source) })
 }
 
 /// `MPI_Status_set_tag`, in MPI since 4.1.
@@ -225,9 +243,9 @@ pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source:
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) })
 }
 
 /// `PMPI_Status_set_tag`, in MPI since 4.1.
@@ -235,7 +253,7 @@ pub unsafe extern "C" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_set_tag(status, tag) })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_File_close`, in MPI since 2.0.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World)
+pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
 }
 
 /// `PMPI_File_close`, in MPI since 2.0.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World)
+pub unsafe extern "C-unwind" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
 }
 
 /// `MPI_File_delete`, in MPI since 2.0.
@@ -31,8 +31,8 @@ pub unsafe extern "C" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_File_delete`, in MPI since 2.0.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn MPI_File_delete(filename: *const c_char, info: MPI_Info
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+pub unsafe extern "C-unwind" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_File_get_amode`, in MPI since 2.0.
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Inf
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_amode`, in MPI since 2.0.
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_atomicity`, in MPI since 2.0.
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_atomicity`, in MPI since 2.0.
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_byte_offset`, in MPI since 2.0.
@@ -85,12 +85,12 @@ pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_byte_offset(
+pub unsafe extern "C-unwind" fn MPI_File_get_byte_offset(
     fh: MPI_File,
     offset: MPI_Offset,
     disp: *mut MPI_Offset,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_byte_offset`, in MPI since 2.0.
@@ -98,12 +98,12 @@ pub unsafe extern "C" fn MPI_File_get_byte_offset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_byte_offset(
+pub unsafe extern "C-unwind" fn PMPI_File_get_byte_offset(
     fh: MPI_File,
     offset: MPI_Offset,
     disp: *mut MPI_Offset,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_group`, in MPI since 2.0.
@@ -111,8 +111,8 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_group`, in MPI since 2.0.
@@ -120,8 +120,8 @@ pub unsafe extern "C" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_info`, in MPI since 2.0.
@@ -129,8 +129,8 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_info`, in MPI since 2.0.
@@ -138,8 +138,8 @@ pub unsafe extern "C" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Inf
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_position`, in MPI since 2.0.
@@ -147,8 +147,11 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_In
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_position(
+    fh: MPI_File,
+    offset: *mut MPI_Offset,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_position`, in MPI since 2.0.
@@ -156,8 +159,11 @@ pub unsafe extern "C" fn MPI_File_get_position(fh: MPI_File, offset: *mut MPI_Of
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_position(
+    fh: MPI_File,
+    offset: *mut MPI_Offset,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_position_shared`, in MPI since 2.0.
@@ -165,11 +171,11 @@ pub unsafe extern "C" fn PMPI_File_get_position(fh: MPI_File, offset: *mut MPI_O
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_position_shared(
+pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_position_shared`, in MPI since 2.0.
@@ -177,11 +183,11 @@ pub unsafe extern "C" fn MPI_File_get_position_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_position_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_get_position_shared(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_size`, in MPI since 2.0.
@@ -189,8 +195,8 @@ pub unsafe extern "C" fn PMPI_File_get_position_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_size`, in MPI since 2.0.
@@ -198,8 +204,8 @@ pub unsafe extern "C" fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_type_extent`, in MPI since 2.0.
@@ -207,12 +213,12 @@ pub unsafe extern "C" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_type_extent(
+pub unsafe extern "C-unwind" fn MPI_File_get_type_extent(
     fh: MPI_File,
     datatype: MPI_Datatype,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_type_extent`, in MPI since 2.0.
@@ -220,12 +226,12 @@ pub unsafe extern "C" fn MPI_File_get_type_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_type_extent(
+pub unsafe extern "C-unwind" fn PMPI_File_get_type_extent(
     fh: MPI_File,
     datatype: MPI_Datatype,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_type_extent_c`, in MPI since 4.0.
@@ -233,12 +239,12 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_type_extent_c(
+pub unsafe extern "C-unwind" fn MPI_File_get_type_extent_c(
     fh: MPI_File,
     datatype: MPI_Datatype,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_type_extent_c`, in MPI since 4.0.
@@ -246,12 +252,12 @@ pub unsafe extern "C" fn MPI_File_get_type_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
+pub unsafe extern "C-unwind" fn PMPI_File_get_type_extent_c(
     fh: MPI_File,
     datatype: MPI_Datatype,
     extent: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_view`, in MPI since 2.0.
@@ -259,14 +265,14 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_get_view(
+pub unsafe extern "C-unwind" fn MPI_File_get_view(
     fh: MPI_File,
     disp: *mut MPI_Offset,
     etype: *mut MPI_Datatype,
     filetype: *mut MPI_Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_view`, in MPI since 2.0.
@@ -274,14 +280,14 @@ pub unsafe extern "C" fn MPI_File_get_view(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_view(
+pub unsafe extern "C-unwind" fn PMPI_File_get_view(
     fh: MPI_File,
     disp: *mut MPI_Offset,
     etype: *mut MPI_Datatype,
     filetype: *mut MPI_Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread`, in MPI since 2.0.
@@ -289,14 +295,14 @@ pub unsafe extern "C" fn PMPI_File_get_view(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread(
+pub unsafe extern "C-unwind" fn MPI_File_iread(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread`, in MPI since 2.0.
@@ -304,14 +310,14 @@ pub unsafe extern "C" fn MPI_File_iread(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread(
+pub unsafe extern "C-unwind" fn PMPI_File_iread(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_c`, in MPI since 4.0.
@@ -319,14 +325,14 @@ pub unsafe extern "C" fn PMPI_File_iread(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_c(
+pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_c`, in MPI since 4.0.
@@ -334,14 +340,14 @@ pub unsafe extern "C" fn MPI_File_iread_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_all`, in MPI since 3.1.
@@ -349,14 +355,14 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_all(
+pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_all`, in MPI since 3.1.
@@ -364,14 +370,14 @@ pub unsafe extern "C" fn MPI_File_iread_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_all(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_all(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_all_c`, in MPI since 4.0.
@@ -379,14 +385,14 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_all_c`, in MPI since 4.0.
@@ -394,14 +400,14 @@ pub unsafe extern "C" fn MPI_File_iread_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_all_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at`, in MPI since 2.0.
@@ -409,7 +415,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_at(
+pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -417,7 +423,7 @@ pub unsafe extern "C" fn MPI_File_iread_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at`, in MPI since 2.0.
@@ -425,7 +431,7 @@ pub unsafe extern "C" fn MPI_File_iread_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_at(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -433,7 +439,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_c`, in MPI since 4.0.
@@ -441,7 +447,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_at_c(
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -449,7 +455,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_c`, in MPI since 4.0.
@@ -457,7 +463,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_at_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -465,7 +471,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_all`, in MPI since 3.1.
@@ -473,7 +479,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_at_all(
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -481,7 +487,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_all`, in MPI since 3.1.
@@ -489,7 +495,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_at_all(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -497,7 +503,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_all_c`, in MPI since 4.0.
@@ -505,7 +511,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_at_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -513,7 +519,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_all_c`, in MPI since 4.0.
@@ -521,7 +527,7 @@ pub unsafe extern "C" fn MPI_File_iread_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -529,7 +535,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_shared`, in MPI since 2.0.
@@ -537,14 +543,14 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_shared(
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_shared`, in MPI since 2.0.
@@ -552,14 +558,14 @@ pub unsafe extern "C" fn MPI_File_iread_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_shared(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_shared_c`, in MPI since 4.0.
@@ -567,14 +573,14 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iread_shared_c(
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_shared_c`, in MPI since 4.0.
@@ -582,14 +588,14 @@ pub unsafe extern "C" fn MPI_File_iread_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iread_shared_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iread_shared_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite`, in MPI since 2.0.
@@ -597,14 +603,14 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite`, in MPI since 2.0.
@@ -612,14 +618,14 @@ pub unsafe extern "C" fn MPI_File_iwrite(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_c`, in MPI since 4.0.
@@ -627,14 +633,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_c(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_c`, in MPI since 4.0.
@@ -642,14 +648,14 @@ pub unsafe extern "C" fn MPI_File_iwrite_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_all`, in MPI since 3.1.
@@ -657,14 +663,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_all(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_all`, in MPI since 3.1.
@@ -672,14 +678,14 @@ pub unsafe extern "C" fn MPI_File_iwrite_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_all(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_all(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_all_c`, in MPI since 4.0.
@@ -687,14 +693,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_all_c`, in MPI since 4.0.
@@ -702,14 +708,14 @@ pub unsafe extern "C" fn MPI_File_iwrite_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_all_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at`, in MPI since 2.0.
@@ -717,7 +723,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_at(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -725,7 +731,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at`, in MPI since 2.0.
@@ -733,7 +739,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_at(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -741,7 +747,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_c`, in MPI since 4.0.
@@ -749,7 +755,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_at_c(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -757,7 +763,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_c`, in MPI since 4.0.
@@ -765,7 +771,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -773,7 +779,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_all`, in MPI since 3.1.
@@ -781,7 +787,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_at_all(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -789,7 +795,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_all`, in MPI since 3.1.
@@ -797,7 +803,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -805,7 +811,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_all_c`, in MPI since 4.0.
@@ -813,7 +819,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_at_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -821,7 +827,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_all_c`, in MPI since 4.0.
@@ -829,7 +835,7 @@ pub unsafe extern "C" fn MPI_File_iwrite_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -837,7 +843,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_shared`, in MPI since 2.0.
@@ -845,14 +851,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_shared(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_shared`, in MPI since 2.0.
@@ -860,14 +866,14 @@ pub unsafe extern "C" fn MPI_File_iwrite_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_shared(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_shared_c`, in MPI since 4.0.
@@ -875,14 +881,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_iwrite_shared_c(
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_shared_c`, in MPI since 4.0.
@@ -890,14 +896,14 @@ pub unsafe extern "C" fn MPI_File_iwrite_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
+pub unsafe extern "C-unwind" fn PMPI_File_iwrite_shared_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_open`, in MPI since 2.0.
@@ -905,14 +911,14 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_open(
+pub unsafe extern "C-unwind" fn MPI_File_open(
     comm: MPI_Comm,
     filename: *const c_char,
     amode: c_int,
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_File_open`, in MPI since 2.0.
@@ -920,14 +926,14 @@ pub unsafe extern "C" fn MPI_File_open(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_open(
+pub unsafe extern "C-unwind" fn PMPI_File_open(
     comm: MPI_Comm,
     filename: *const c_char,
     amode: c_int,
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_File_preallocate`, in MPI since 2.0.
@@ -935,8 +941,8 @@ pub unsafe extern "C" fn PMPI_File_open(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
 }
 
 /// `PMPI_File_preallocate`, in MPI since 2.0.
@@ -944,8 +950,8 @@ pub unsafe extern "C" fn MPI_File_preallocate(fh: MPI_File, size: MPI_Offset) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
 }
 
 /// `MPI_File_read`, in MPI since 2.0.
@@ -953,14 +959,14 @@ pub unsafe extern "C" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read(
+pub unsafe extern "C-unwind" fn MPI_File_read(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read`, in MPI since 2.0.
@@ -968,14 +974,14 @@ pub unsafe extern "C" fn MPI_File_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read(
+pub unsafe extern "C-unwind" fn PMPI_File_read(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_c`, in MPI since 4.0.
@@ -983,14 +989,14 @@ pub unsafe extern "C" fn PMPI_File_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_c`, in MPI since 4.0.
@@ -998,14 +1004,14 @@ pub unsafe extern "C" fn MPI_File_read_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all`, in MPI since 2.0.
@@ -1013,14 +1019,14 @@ pub unsafe extern "C" fn PMPI_File_read_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_all(
+pub unsafe extern "C-unwind" fn MPI_File_read_all(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all`, in MPI since 2.0.
@@ -1028,14 +1034,14 @@ pub unsafe extern "C" fn MPI_File_read_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_all(
+pub unsafe extern "C-unwind" fn PMPI_File_read_all(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_c`, in MPI since 4.0.
@@ -1043,14 +1049,14 @@ pub unsafe extern "C" fn PMPI_File_read_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_c`, in MPI since 4.0.
@@ -1058,14 +1064,14 @@ pub unsafe extern "C" fn MPI_File_read_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_all_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_begin`, in MPI since 2.0.
@@ -1073,13 +1079,13 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_all_begin(
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_begin`, in MPI since 2.0.
@@ -1087,13 +1093,13 @@ pub unsafe extern "C" fn MPI_File_read_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_all_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_read_all_begin(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_begin_c`, in MPI since 4.0.
@@ -1101,13 +1107,13 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_all_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_begin_c`, in MPI since 4.0.
@@ -1115,13 +1121,13 @@ pub unsafe extern "C" fn MPI_File_read_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_all_begin_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_end`, in MPI since 2.0.
@@ -1129,12 +1135,12 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_all_end(
+pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_end`, in MPI since 2.0.
@@ -1142,12 +1148,12 @@ pub unsafe extern "C" fn MPI_File_read_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_all_end(
+pub unsafe extern "C-unwind" fn PMPI_File_read_all_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at`, in MPI since 2.0.
@@ -1155,7 +1161,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at(
+pub unsafe extern "C-unwind" fn MPI_File_read_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1163,7 +1169,7 @@ pub unsafe extern "C" fn MPI_File_read_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at`, in MPI since 2.0.
@@ -1171,7 +1177,7 @@ pub unsafe extern "C" fn MPI_File_read_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1179,7 +1185,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_c`, in MPI since 4.0.
@@ -1187,7 +1193,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1195,7 +1201,7 @@ pub unsafe extern "C" fn MPI_File_read_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_c`, in MPI since 4.0.
@@ -1203,7 +1209,7 @@ pub unsafe extern "C" fn MPI_File_read_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1211,7 +1217,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all`, in MPI since 2.0.
@@ -1219,7 +1225,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_all(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1227,7 +1233,7 @@ pub unsafe extern "C" fn MPI_File_read_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all`, in MPI since 2.0.
@@ -1235,7 +1241,7 @@ pub unsafe extern "C" fn MPI_File_read_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_all(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1243,7 +1249,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_c`, in MPI since 4.0.
@@ -1251,7 +1257,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1259,7 +1265,7 @@ pub unsafe extern "C" fn MPI_File_read_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_c`, in MPI since 4.0.
@@ -1267,7 +1273,7 @@ pub unsafe extern "C" fn MPI_File_read_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
@@ -1275,7 +1281,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_begin`, in MPI since 2.0.
@@ -1283,14 +1289,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_all_begin(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_begin`, in MPI since 2.0.
@@ -1298,14 +1304,14 @@ pub unsafe extern "C" fn MPI_File_read_at_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_begin_c`, in MPI since 4.0.
@@ -1313,14 +1319,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_all_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_begin_c`, in MPI since 4.0.
@@ -1328,14 +1334,14 @@ pub unsafe extern "C" fn MPI_File_read_at_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_begin_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_end`, in MPI since 2.0.
@@ -1343,12 +1349,12 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_at_all_end(
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_end`, in MPI since 2.0.
@@ -1356,12 +1362,12 @@ pub unsafe extern "C" fn MPI_File_read_at_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_at_all_end(
+pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered`, in MPI since 2.0.
@@ -1369,14 +1375,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_ordered(
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered`, in MPI since 2.0.
@@ -1384,14 +1390,14 @@ pub unsafe extern "C" fn MPI_File_read_ordered(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_ordered(
+pub unsafe extern "C-unwind" fn PMPI_File_read_ordered(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_c`, in MPI since 4.0.
@@ -1399,14 +1405,14 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_ordered_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_c`, in MPI since 4.0.
@@ -1414,14 +1420,14 @@ pub unsafe extern "C" fn MPI_File_read_ordered_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_ordered_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_begin`, in MPI since 2.0.
@@ -1429,13 +1435,13 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_ordered_begin(
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_begin`, in MPI since 2.0.
@@ -1443,13 +1449,13 @@ pub unsafe extern "C" fn MPI_File_read_ordered_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_begin(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_begin_c`, in MPI since 4.0.
@@ -1457,13 +1463,13 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_ordered_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_begin_c`, in MPI since 4.0.
@@ -1471,13 +1477,13 @@ pub unsafe extern "C" fn MPI_File_read_ordered_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_begin_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_end`, in MPI since 2.0.
@@ -1485,12 +1491,12 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_ordered_end(
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_end`, in MPI since 2.0.
@@ -1498,12 +1504,12 @@ pub unsafe extern "C" fn MPI_File_read_ordered_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_ordered_end(
+pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_end(
     fh: MPI_File,
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_shared`, in MPI since 2.0.
@@ -1511,14 +1517,14 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_shared(
+pub unsafe extern "C-unwind" fn MPI_File_read_shared(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_shared`, in MPI since 2.0.
@@ -1526,14 +1532,14 @@ pub unsafe extern "C" fn MPI_File_read_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_read_shared(
     fh: MPI_File,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_shared_c`, in MPI since 4.0.
@@ -1541,14 +1547,14 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_read_shared_c(
+pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_shared_c`, in MPI since 4.0.
@@ -1556,14 +1562,14 @@ pub unsafe extern "C" fn MPI_File_read_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_read_shared_c(
+pub unsafe extern "C-unwind" fn PMPI_File_read_shared_c(
     fh: MPI_File,
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_seek`, in MPI since 2.0.
@@ -1571,8 +1577,12 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_seek(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    whence: c_int,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
 }
 
 /// `PMPI_File_seek`, in MPI since 2.0.
@@ -1580,8 +1590,12 @@ pub unsafe extern "C" fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence:
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_seek(
+    fh: MPI_File,
+    offset: MPI_Offset,
+    whence: c_int,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
 }
 
 /// `MPI_File_seek_shared`, in MPI since 2.0.
@@ -1589,12 +1603,12 @@ pub unsafe extern "C" fn PMPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_seek_shared(
+pub unsafe extern "C-unwind" fn MPI_File_seek_shared(
     fh: MPI_File,
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_seek_shared`, in MPI since 2.0.
@@ -1602,12 +1616,12 @@ pub unsafe extern "C" fn MPI_File_seek_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_seek_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_seek_shared(
     fh: MPI_File,
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_atomicity`, in MPI since 2.0.
@@ -1615,8 +1629,8 @@ pub unsafe extern "C" fn PMPI_File_seek_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_atomicity`, in MPI since 2.0.
@@ -1624,8 +1638,8 @@ pub unsafe extern "C" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_info`, in MPI since 2.0.
@@ -1633,8 +1647,8 @@ pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_info`, in MPI since 2.0.
@@ -1642,8 +1656,8 @@ pub unsafe extern "C" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_size`, in MPI since 2.0.
@@ -1651,8 +1665,8 @@ pub unsafe extern "C" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_size`, in MPI since 2.0.
@@ -1660,8 +1674,8 @@ pub unsafe extern "C" fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_view`, in MPI since 2.0.
@@ -1669,7 +1683,7 @@ pub unsafe extern "C" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_set_view(
+pub unsafe extern "C-unwind" fn MPI_File_set_view(
     fh: MPI_File,
     disp: MPI_Offset,
     etype: MPI_Datatype,
@@ -1677,7 +1691,7 @@ pub unsafe extern "C" fn MPI_File_set_view(
     datarep: *const c_char,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_view`, in MPI since 2.0.
@@ -1685,7 +1699,7 @@ pub unsafe extern "C" fn MPI_File_set_view(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_view(
+pub unsafe extern "C-unwind" fn PMPI_File_set_view(
     fh: MPI_File,
     disp: MPI_Offset,
     etype: MPI_Datatype,
@@ -1693,7 +1707,7 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     datarep: *const c_char,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
 }
 
 /// `MPI_File_sync`, in MPI since 2.0.
@@ -1701,8 +1715,8 @@ pub unsafe extern "C" fn PMPI_File_set_view(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_sync(fh: MPI_File) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn MPI_File_sync(fh: MPI_File) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
 }
 
 /// `PMPI_File_sync`, in MPI since 2.0.
@@ -1710,8 +1724,8 @@ pub unsafe extern "C" fn MPI_File_sync(fh: MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_sync(fh: MPI_File) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh))
+pub unsafe extern "C-unwind" fn PMPI_File_sync(fh: MPI_File) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
 }
 
 /// `MPI_File_write`, in MPI since 2.0.
@@ -1719,14 +1733,14 @@ pub unsafe extern "C" fn PMPI_File_sync(fh: MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write(
+pub unsafe extern "C-unwind" fn MPI_File_write(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write`, in MPI since 2.0.
@@ -1734,14 +1748,14 @@ pub unsafe extern "C" fn MPI_File_write(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write(
+pub unsafe extern "C-unwind" fn PMPI_File_write(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_c`, in MPI since 4.0.
@@ -1749,14 +1763,14 @@ pub unsafe extern "C" fn PMPI_File_write(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_c`, in MPI since 4.0.
@@ -1764,14 +1778,14 @@ pub unsafe extern "C" fn MPI_File_write_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all`, in MPI since 2.0.
@@ -1779,14 +1793,14 @@ pub unsafe extern "C" fn PMPI_File_write_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_all(
+pub unsafe extern "C-unwind" fn MPI_File_write_all(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all`, in MPI since 2.0.
@@ -1794,14 +1808,14 @@ pub unsafe extern "C" fn MPI_File_write_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_all(
+pub unsafe extern "C-unwind" fn PMPI_File_write_all(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_c`, in MPI since 4.0.
@@ -1809,14 +1823,14 @@ pub unsafe extern "C" fn PMPI_File_write_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_c`, in MPI since 4.0.
@@ -1824,14 +1838,14 @@ pub unsafe extern "C" fn MPI_File_write_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_all_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_begin`, in MPI since 2.0.
@@ -1839,13 +1853,13 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_all_begin(
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_begin`, in MPI since 2.0.
@@ -1853,13 +1867,13 @@ pub unsafe extern "C" fn MPI_File_write_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_all_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_write_all_begin(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_begin_c`, in MPI since 4.0.
@@ -1867,13 +1881,13 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_all_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_begin_c`, in MPI since 4.0.
@@ -1881,13 +1895,13 @@ pub unsafe extern "C" fn MPI_File_write_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_all_begin_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_end`, in MPI since 2.0.
@@ -1895,12 +1909,12 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_all_end(
+pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_end`, in MPI since 2.0.
@@ -1908,12 +1922,12 @@ pub unsafe extern "C" fn MPI_File_write_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_all_end(
+pub unsafe extern "C-unwind" fn PMPI_File_write_all_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at`, in MPI since 2.0.
@@ -1921,7 +1935,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at(
+pub unsafe extern "C-unwind" fn MPI_File_write_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -1929,7 +1943,7 @@ pub unsafe extern "C" fn MPI_File_write_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at`, in MPI since 2.0.
@@ -1937,7 +1951,7 @@ pub unsafe extern "C" fn MPI_File_write_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -1945,7 +1959,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_c`, in MPI since 4.0.
@@ -1953,7 +1967,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -1961,7 +1975,7 @@ pub unsafe extern "C" fn MPI_File_write_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_c`, in MPI since 4.0.
@@ -1969,7 +1983,7 @@ pub unsafe extern "C" fn MPI_File_write_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -1977,7 +1991,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all`, in MPI since 2.0.
@@ -1985,7 +1999,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_all(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -1993,7 +2007,7 @@ pub unsafe extern "C" fn MPI_File_write_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all`, in MPI since 2.0.
@@ -2001,7 +2015,7 @@ pub unsafe extern "C" fn MPI_File_write_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_all(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_all(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -2009,7 +2023,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_c`, in MPI since 4.0.
@@ -2017,7 +2031,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_all_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -2025,7 +2039,7 @@ pub unsafe extern "C" fn MPI_File_write_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_c`, in MPI since 4.0.
@@ -2033,7 +2047,7 @@ pub unsafe extern "C" fn MPI_File_write_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_all_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
@@ -2041,7 +2055,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_begin`, in MPI since 2.0.
@@ -2049,14 +2063,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_all_begin(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_begin`, in MPI since 2.0.
@@ -2064,14 +2078,14 @@ pub unsafe extern "C" fn MPI_File_write_at_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_begin(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_begin_c`, in MPI since 4.0.
@@ -2079,14 +2093,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_all_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_begin_c`, in MPI since 4.0.
@@ -2094,14 +2108,14 @@ pub unsafe extern "C" fn MPI_File_write_at_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_begin_c(
     fh: MPI_File,
     offset: MPI_Offset,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_end`, in MPI since 2.0.
@@ -2109,12 +2123,12 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_at_all_end(
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_end`, in MPI since 2.0.
@@ -2122,12 +2136,12 @@ pub unsafe extern "C" fn MPI_File_write_at_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_at_all_end(
+pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered`, in MPI since 2.0.
@@ -2135,14 +2149,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_ordered(
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered`, in MPI since 2.0.
@@ -2150,14 +2164,14 @@ pub unsafe extern "C" fn MPI_File_write_ordered(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_ordered(
+pub unsafe extern "C-unwind" fn PMPI_File_write_ordered(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_c`, in MPI since 4.0.
@@ -2165,14 +2179,14 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_ordered_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_c`, in MPI since 4.0.
@@ -2180,14 +2194,14 @@ pub unsafe extern "C" fn MPI_File_write_ordered_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_ordered_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_begin`, in MPI since 2.0.
@@ -2195,13 +2209,13 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_ordered_begin(
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_begin`, in MPI since 2.0.
@@ -2209,13 +2223,13 @@ pub unsafe extern "C" fn MPI_File_write_ordered_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
+pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_begin(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_begin_c`, in MPI since 4.0.
@@ -2223,13 +2237,13 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_ordered_begin_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_begin_c`, in MPI since 4.0.
@@ -2237,13 +2251,13 @@ pub unsafe extern "C" fn MPI_File_write_ordered_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_begin_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_end`, in MPI since 2.0.
@@ -2251,12 +2265,12 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_ordered_end(
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_end`, in MPI since 2.0.
@@ -2264,12 +2278,12 @@ pub unsafe extern "C" fn MPI_File_write_ordered_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_ordered_end(
+pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_end(
     fh: MPI_File,
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_shared`, in MPI since 2.0.
@@ -2277,14 +2291,14 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_shared(
+pub unsafe extern "C-unwind" fn MPI_File_write_shared(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_shared`, in MPI since 2.0.
@@ -2292,14 +2306,14 @@ pub unsafe extern "C" fn MPI_File_write_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_shared(
+pub unsafe extern "C-unwind" fn PMPI_File_write_shared(
     fh: MPI_File,
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_shared_c`, in MPI since 4.0.
@@ -2307,14 +2321,14 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_write_shared_c(
+pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_shared_c`, in MPI since 4.0.
@@ -2322,14 +2336,14 @@ pub unsafe extern "C" fn MPI_File_write_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_write_shared_c(
+pub unsafe extern "C-unwind" fn PMPI_File_write_shared_c(
     fh: MPI_File,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh))
+    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_Register_datarep`, in MPI since 2.0.
@@ -2337,14 +2351,14 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Register_datarep(
+pub unsafe extern "C-unwind" fn MPI_Register_datarep(
     datarep: *const c_char,
     read_conversion_fn: MPI_Datarep_conversion_function,
     write_conversion_fn: MPI_Datarep_conversion_function,
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_Register_datarep`, in MPI since 2.0.
@@ -2352,14 +2366,14 @@ pub unsafe extern "C" fn MPI_Register_datarep(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Register_datarep(
+pub unsafe extern "C-unwind" fn PMPI_Register_datarep(
     datarep: *const c_char,
     read_conversion_fn: MPI_Datarep_conversion_function,
     write_conversion_fn: MPI_Datarep_conversion_function,
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_Register_datarep_c`, in MPI since 4.0.
@@ -2367,14 +2381,14 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Register_datarep_c(
+pub unsafe extern "C-unwind" fn MPI_Register_datarep_c(
     datarep: *const c_char,
     read_conversion_fn: MPI_Datarep_conversion_function_c,
     write_conversion_fn: MPI_Datarep_conversion_function_c,
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_Register_datarep_c`, in MPI since 4.0.
@@ -2382,12 +2396,12 @@ pub unsafe extern "C" fn MPI_Register_datarep_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Register_datarep_c(
+pub unsafe extern "C-unwind" fn PMPI_Register_datarep_c(
     datarep: *const c_char,
     read_conversion_fn: MPI_Datarep_conversion_function_c,
     write_conversion_fn: MPI_Datarep_conversion_function_c,
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL))
+    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Type_create_f90_complex`, in MPI since 2.0.
@@ -13,13 +13,13 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_f90_complex(
+pub unsafe extern "C-unwind" fn MPI_Type_create_f90_complex(
     p: c_int,
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) })
 }
 
 /// `PMPI_Type_create_f90_complex`, in MPI since 2.0.
@@ -27,13 +27,13 @@ pub unsafe extern "C" fn MPI_Type_create_f90_complex(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_f90_complex(
     p: c_int,
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype) })
 }
 
 /// `MPI_Type_create_f90_integer`, in MPI since 2.0.
@@ -41,9 +41,12 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Type_create_f90_integer(
+    r: c_int,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) })
 }
 
 /// `PMPI_Type_create_f90_integer`, in MPI since 2.0.
@@ -51,12 +54,12 @@ pub unsafe extern "C" fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_f90_integer(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_f90_integer(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_integer(r, newtype) })
 }
 
 /// `MPI_Type_create_f90_real`, in MPI since 2.0.
@@ -64,13 +67,13 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_create_f90_real(
+pub unsafe extern "C-unwind" fn MPI_Type_create_f90_real(
     p: c_int,
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) })
 }
 
 /// `PMPI_Type_create_f90_real`, in MPI since 2.0.
@@ -78,13 +81,13 @@ pub unsafe extern "C" fn MPI_Type_create_f90_real(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_f90_real(
+pub unsafe extern "C-unwind" fn PMPI_Type_create_f90_real(
     p: c_int,
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) }
+    run(|| unsafe { crate::bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype) })
 }
 
 /// `MPI_Type_match_size`, in MPI since 2.0.
@@ -92,13 +95,13 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_match_size(
+pub unsafe extern "C-unwind" fn MPI_Type_match_size(
     typeclass: c_int,
     size: c_int,
     datatype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) })
 }
 
 /// `PMPI_Type_match_size`, in MPI since 2.0.
@@ -106,11 +109,11 @@ pub unsafe extern "C" fn MPI_Type_match_size(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_match_size(
+pub unsafe extern "C-unwind" fn PMPI_Type_match_size(
     typeclass: c_int,
     size: c_int,
     datatype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) }
+    run(|| unsafe { crate::bodies::datatypes::mpi_type_match_size(typeclass, size, datatype) })
 }

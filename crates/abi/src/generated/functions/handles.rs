@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Comm_fromint`, in MPI since 5.0.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_fromint(comm: c_int) -> MPI_Comm {
-    crate::bodies::handles::mpi_comm_fromint(comm)
+pub unsafe extern "C-unwind" fn MPI_Comm_fromint(comm: c_int) -> MPI_Comm {
+    run(|| crate::bodies::handles::mpi_comm_fromint(comm))
 }
 
 /// `PMPI_Comm_fromint`, in MPI since 5.0.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn MPI_Comm_fromint(comm: c_int) -> MPI_Comm {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_fromint(comm: c_int) -> MPI_Comm {
-    crate::bodies::handles::mpi_comm_fromint(comm)
+pub unsafe extern "C-unwind" fn PMPI_Comm_fromint(comm: c_int) -> MPI_Comm {
+    run(|| crate::bodies::handles::mpi_comm_fromint(comm))
 }
 
 /// `MPI_Comm_toint`, in MPI since 5.0.
@@ -31,8 +31,8 @@ pub unsafe extern "C" fn PMPI_Comm_fromint(comm: c_int) -> MPI_Comm {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_toint(comm: MPI_Comm) -> c_int {
-    crate::bodies::handles::mpi_comm_toint(comm)
+pub unsafe extern "C-unwind" fn MPI_Comm_toint(comm: MPI_Comm) -> c_int {
+    run(|| crate::bodies::handles::mpi_comm_toint(comm))
 }
 
 /// `PMPI_Comm_toint`, in MPI since 5.0.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn MPI_Comm_toint(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_toint(comm: MPI_Comm) -> c_int {
-    crate::bodies::handles::mpi_comm_toint(comm)
+pub unsafe extern "C-unwind" fn PMPI_Comm_toint(comm: MPI_Comm) -> c_int {
+    run(|| crate::bodies::handles::mpi_comm_toint(comm))
 }
 
 /// `MPI_Errhandler_fromint`, in MPI since 5.0.
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn PMPI_Comm_toint(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
-    crate::bodies::handles::mpi_errhandler_fromint(errhandler)
+pub unsafe extern "C-unwind" fn MPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
+    run(|| crate::bodies::handles::mpi_errhandler_fromint(errhandler))
 }
 
 /// `PMPI_Errhandler_fromint`, in MPI since 5.0.
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn MPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhan
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
-    crate::bodies::handles::mpi_errhandler_fromint(errhandler)
+pub unsafe extern "C-unwind" fn PMPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
+    run(|| crate::bodies::handles::mpi_errhandler_fromint(errhandler))
 }
 
 /// `MPI_Errhandler_toint`, in MPI since 5.0.
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn PMPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errha
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
-    crate::bodies::handles::mpi_errhandler_toint(errhandler)
+pub unsafe extern "C-unwind" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
+    run(|| crate::bodies::handles::mpi_errhandler_toint(errhandler))
 }
 
 /// `PMPI_Errhandler_toint`, in MPI since 5.0.
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
-    crate::bodies::handles::mpi_errhandler_toint(errhandler)
+pub unsafe extern "C-unwind" fn PMPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
+    run(|| crate::bodies::handles::mpi_errhandler_toint(errhandler))
 }
 
 /// `MPI_File_fromint`, in MPI since 5.0.
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn PMPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
-    crate::bodies::handles::mpi_file_fromint(file)
+pub unsafe extern "C-unwind" fn MPI_File_fromint(file: c_int) -> MPI_File {
+    run(|| crate::bodies::handles::mpi_file_fromint(file))
 }
 
 /// `PMPI_File_fromint`, in MPI since 5.0.
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_fromint(file: c_int) -> MPI_File {
-    crate::bodies::handles::mpi_file_fromint(file)
+pub unsafe extern "C-unwind" fn PMPI_File_fromint(file: c_int) -> MPI_File {
+    run(|| crate::bodies::handles::mpi_file_fromint(file))
 }
 
 /// `MPI_File_toint`, in MPI since 5.0.
@@ -103,8 +103,8 @@ pub unsafe extern "C" fn PMPI_File_fromint(file: c_int) -> MPI_File {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_File_toint(file: MPI_File) -> c_int {
-    crate::bodies::handles::mpi_file_toint(file)
+pub unsafe extern "C-unwind" fn MPI_File_toint(file: MPI_File) -> c_int {
+    run(|| crate::bodies::handles::mpi_file_toint(file))
 }
 
 /// `PMPI_File_toint`, in MPI since 5.0.
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn MPI_File_toint(file: MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_toint(file: MPI_File) -> c_int {
-    crate::bodies::handles::mpi_file_toint(file)
+pub unsafe extern "C-unwind" fn PMPI_File_toint(file: MPI_File) -> c_int {
+    run(|| crate::bodies::handles::mpi_file_toint(file))
 }
 
 /// `MPI_Group_fromint`, in MPI since 5.0.
@@ -121,8 +121,8 @@ pub unsafe extern "C" fn PMPI_File_toint(file: MPI_File) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_fromint(group: c_int) -> MPI_Group {
-    crate::bodies::handles::mpi_group_fromint(group)
+pub unsafe extern "C-unwind" fn MPI_Group_fromint(group: c_int) -> MPI_Group {
+    run(|| crate::bodies::handles::mpi_group_fromint(group))
 }
 
 /// `PMPI_Group_fromint`, in MPI since 5.0.
@@ -130,8 +130,8 @@ pub unsafe extern "C" fn MPI_Group_fromint(group: c_int) -> MPI_Group {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_fromint(group: c_int) -> MPI_Group {
-    crate::bodies::handles::mpi_group_fromint(group)
+pub unsafe extern "C-unwind" fn PMPI_Group_fromint(group: c_int) -> MPI_Group {
+    run(|| crate::bodies::handles::mpi_group_fromint(group))
 }
 
 /// `MPI_Group_toint`, in MPI since 5.0.
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn PMPI_Group_fromint(group: c_int) -> MPI_Group {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Group_toint(group: MPI_Group) -> c_int {
-    crate::bodies::handles::mpi_group_toint(group)
+pub unsafe extern "C-unwind" fn MPI_Group_toint(group: MPI_Group) -> c_int {
+    run(|| crate::bodies::handles::mpi_group_toint(group))
 }
 
 /// `PMPI_Group_toint`, in MPI since 5.0.
@@ -148,8 +148,8 @@ pub unsafe extern "C" fn MPI_Group_toint(group: MPI_Group) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_toint(group: MPI_Group) -> c_int {
-    crate::bodies::handles::mpi_group_toint(group)
+pub unsafe extern "C-unwind" fn PMPI_Group_toint(group: MPI_Group) -> c_int {
+    run(|| crate::bodies::handles::mpi_group_toint(group))
 }
 
 /// `MPI_Info_fromint`, in MPI since 5.0.
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn PMPI_Group_toint(group: MPI_Group) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_fromint(info: c_int) -> MPI_Info {
-    crate::bodies::handles::mpi_info_fromint(info)
+pub unsafe extern "C-unwind" fn MPI_Info_fromint(info: c_int) -> MPI_Info {
+    run(|| crate::bodies::handles::mpi_info_fromint(info))
 }
 
 /// `PMPI_Info_fromint`, in MPI since 5.0.
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn MPI_Info_fromint(info: c_int) -> MPI_Info {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_fromint(info: c_int) -> MPI_Info {
-    crate::bodies::handles::mpi_info_fromint(info)
+pub unsafe extern "C-unwind" fn PMPI_Info_fromint(info: c_int) -> MPI_Info {
+    run(|| crate::bodies::handles::mpi_info_fromint(info))
 }
 
 /// `MPI_Info_toint`, in MPI since 5.0.
@@ -175,8 +175,8 @@ pub unsafe extern "C" fn PMPI_Info_fromint(info: c_int) -> MPI_Info {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_toint(info: MPI_Info) -> c_int {
-    crate::bodies::handles::mpi_info_toint(info)
+pub unsafe extern "C-unwind" fn MPI_Info_toint(info: MPI_Info) -> c_int {
+    run(|| crate::bodies::handles::mpi_info_toint(info))
 }
 
 /// `PMPI_Info_toint`, in MPI since 5.0.
@@ -184,8 +184,8 @@ pub unsafe extern "C" fn MPI_Info_toint(info: MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_toint(info: MPI_Info) -> c_int {
-    crate::bodies::handles::mpi_info_toint(info)
+pub unsafe extern "C-unwind" fn PMPI_Info_toint(info: MPI_Info) -> c_int {
+    run(|| crate::bodies::handles::mpi_info_toint(info))
 }
 
 /// `MPI_Message_fromint`, in MPI since 5.0.
@@ -193,8 +193,8 @@ pub unsafe extern "C" fn PMPI_Info_toint(info: MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
-    crate::bodies::handles::mpi_message_fromint(message)
+pub unsafe extern "C-unwind" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
+    run(|| crate::bodies::handles::mpi_message_fromint(message))
 }
 
 /// `PMPI_Message_fromint`, in MPI since 5.0.
@@ -202,8 +202,8 @@ pub unsafe extern "C" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
-    crate::bodies::handles::mpi_message_fromint(message)
+pub unsafe extern "C-unwind" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
+    run(|| crate::bodies::handles::mpi_message_fromint(message))
 }
 
 /// `MPI_Message_toint`, in MPI since 5.0.
@@ -211,8 +211,8 @@ pub unsafe extern "C" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Message_toint(message: MPI_Message) -> c_int {
-    crate::bodies::handles::mpi_message_toint(message)
+pub unsafe extern "C-unwind" fn MPI_Message_toint(message: MPI_Message) -> c_int {
+    run(|| crate::bodies::handles::mpi_message_toint(message))
 }
 
 /// `PMPI_Message_toint`, in MPI since 5.0.
@@ -220,8 +220,8 @@ pub unsafe extern "C" fn MPI_Message_toint(message: MPI_Message) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
-    crate::bodies::handles::mpi_message_toint(message)
+pub unsafe extern "C-unwind" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
+    run(|| crate::bodies::handles::mpi_message_toint(message))
 }
 
 /// `MPI_Op_fromint`, in MPI since 5.0.
@@ -229,8 +229,8 @@ pub unsafe extern "C" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
-    crate::bodies::handles::mpi_op_fromint(op)
+pub unsafe extern "C-unwind" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
+    run(|| crate::bodies::handles::mpi_op_fromint(op))
 }
 
 /// `PMPI_Op_fromint`, in MPI since 5.0.
@@ -238,8 +238,8 @@ pub unsafe extern "C" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_fromint(op: c_int) -> MPI_Op {
-    crate::bodies::handles::mpi_op_fromint(op)
+pub unsafe extern "C-unwind" fn PMPI_Op_fromint(op: c_int) -> MPI_Op {
+    run(|| crate::bodies::handles::mpi_op_fromint(op))
 }
 
 /// `MPI_Op_toint`, in MPI since 5.0.
@@ -247,8 +247,8 @@ pub unsafe extern "C" fn PMPI_Op_fromint(op: c_int) -> MPI_Op {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
-    crate::bodies::handles::mpi_op_toint(op)
+pub unsafe extern "C-unwind" fn MPI_Op_toint(op: MPI_Op) -> c_int {
+    run(|| crate::bodies::handles::mpi_op_toint(op))
 }
 
 /// `PMPI_Op_toint`, in MPI since 5.0.
@@ -256,8 +256,8 @@ pub unsafe extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_toint(op: MPI_Op) -> c_int {
-    crate::bodies::handles::mpi_op_toint(op)
+pub unsafe extern "C-unwind" fn PMPI_Op_toint(op: MPI_Op) -> c_int {
+    run(|| crate::bodies::handles::mpi_op_toint(op))
 }
 
 /// `MPI_Request_fromint`, in MPI since 5.0.
@@ -265,8 +265,8 @@ pub unsafe extern "C" fn PMPI_Op_toint(op: MPI_Op) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_fromint(request: c_int) -> MPI_Request {
-    crate::bodies::handles::mpi_request_fromint(request)
+pub unsafe extern "C-unwind" fn MPI_Request_fromint(request: c_int) -> MPI_Request {
+    run(|| crate::bodies::handles::mpi_request_fromint(request))
 }
 
 /// `PMPI_Request_fromint`, in MPI since 5.0.
@@ -274,8 +274,8 @@ pub unsafe extern "C" fn MPI_Request_fromint(request: c_int) -> MPI_Request {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
-    crate::bodies::handles::mpi_request_fromint(request)
+pub unsafe extern "C-unwind" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
+    run(|| crate::bodies::handles::mpi_request_fromint(request))
 }
 
 /// `MPI_Request_toint`, in MPI since 5.0.
@@ -283,8 +283,8 @@ pub unsafe extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_toint(request: MPI_Request) -> c_int {
-    crate::bodies::handles::mpi_request_toint(request)
+pub unsafe extern "C-unwind" fn MPI_Request_toint(request: MPI_Request) -> c_int {
+    run(|| crate::bodies::handles::mpi_request_toint(request))
 }
 
 /// `PMPI_Request_toint`, in MPI since 5.0.
@@ -292,8 +292,8 @@ pub unsafe extern "C" fn MPI_Request_toint(request: MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
-    crate::bodies::handles::mpi_request_toint(request)
+pub unsafe extern "C-unwind" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
+    run(|| crate::bodies::handles::mpi_request_toint(request))
 }
 
 /// `MPI_Session_fromint`, in MPI since 5.0.
@@ -301,8 +301,8 @@ pub unsafe extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_fromint(session: c_int) -> MPI_Session {
-    crate::bodies::handles::mpi_session_fromint(session)
+pub unsafe extern "C-unwind" fn MPI_Session_fromint(session: c_int) -> MPI_Session {
+    run(|| crate::bodies::handles::mpi_session_fromint(session))
 }
 
 /// `PMPI_Session_fromint`, in MPI since 5.0.
@@ -310,8 +310,8 @@ pub unsafe extern "C" fn MPI_Session_fromint(session: c_int) -> MPI_Session {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_fromint(session: c_int) -> MPI_Session {
-    crate::bodies::handles::mpi_session_fromint(session)
+pub unsafe extern "C-unwind" fn PMPI_Session_fromint(session: c_int) -> MPI_Session {
+    run(|| crate::bodies::handles::mpi_session_fromint(session))
 }
 
 /// `MPI_Session_toint`, in MPI since 5.0.
@@ -319,8 +319,8 @@ pub unsafe extern "C" fn PMPI_Session_fromint(session: c_int) -> MPI_Session {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_toint(session: MPI_Session) -> c_int {
-    crate::bodies::handles::mpi_session_toint(session)
+pub unsafe extern "C-unwind" fn MPI_Session_toint(session: MPI_Session) -> c_int {
+    run(|| crate::bodies::handles::mpi_session_toint(session))
 }
 
 /// `PMPI_Session_toint`, in MPI since 5.0.
@@ -328,8 +328,8 @@ pub unsafe extern "C" fn MPI_Session_toint(session: MPI_Session) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_toint(session: MPI_Session) -> c_int {
-    crate::bodies::handles::mpi_session_toint(session)
+pub unsafe extern "C-unwind" fn PMPI_Session_toint(session: MPI_Session) -> c_int {
+    run(|| crate::bodies::handles::mpi_session_toint(session))
 }
 
 /// `MPI_Type_fromint`, in MPI since 5.0.
@@ -337,8 +337,8 @@ pub unsafe extern "C" fn PMPI_Session_toint(session: MPI_Session) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
-    crate::bodies::handles::mpi_type_fromint(datatype)
+pub unsafe extern "C-unwind" fn MPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
+    run(|| crate::bodies::handles::mpi_type_fromint(datatype))
 }
 
 /// `PMPI_Type_fromint`, in MPI since 5.0.
@@ -346,8 +346,8 @@ pub unsafe extern "C" fn MPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
-    crate::bodies::handles::mpi_type_fromint(datatype)
+pub unsafe extern "C-unwind" fn PMPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
+    run(|| crate::bodies::handles::mpi_type_fromint(datatype))
 }
 
 /// `MPI_Type_toint`, in MPI since 5.0.
@@ -355,8 +355,8 @@ pub unsafe extern "C" fn PMPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Type_toint(datatype: MPI_Datatype) -> c_int {
-    crate::bodies::handles::mpi_type_toint(datatype)
+pub unsafe extern "C-unwind" fn MPI_Type_toint(datatype: MPI_Datatype) -> c_int {
+    run(|| crate::bodies::handles::mpi_type_toint(datatype))
 }
 
 /// `PMPI_Type_toint`, in MPI since 5.0.
@@ -364,8 +364,8 @@ pub unsafe extern "C" fn MPI_Type_toint(datatype: MPI_Datatype) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_toint(datatype: MPI_Datatype) -> c_int {
-    crate::bodies::handles::mpi_type_toint(datatype)
+pub unsafe extern "C-unwind" fn PMPI_Type_toint(datatype: MPI_Datatype) -> c_int {
+    run(|| crate::bodies::handles::mpi_type_toint(datatype))
 }
 
 /// `MPI_Win_fromint`, in MPI since 5.0.
@@ -373,8 +373,8 @@ pub unsafe extern "C" fn PMPI_Type_toint(datatype: MPI_Datatype) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_fromint(win: c_int) -> MPI_Win {
-    crate::bodies::handles::mpi_win_fromint(win)
+pub unsafe extern "C-unwind" fn MPI_Win_fromint(win: c_int) -> MPI_Win {
+    run(|| crate::bodies::handles::mpi_win_fromint(win))
 }
 
 /// `PMPI_Win_fromint`, in MPI since 5.0.
@@ -382,8 +382,8 @@ pub unsafe extern "C" fn MPI_Win_fromint(win: c_int) -> MPI_Win {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_fromint(win: c_int) -> MPI_Win {
-    crate::bodies::handles::mpi_win_fromint(win)
+pub unsafe extern "C-unwind" fn PMPI_Win_fromint(win: c_int) -> MPI_Win {
+    run(|| crate::bodies::handles::mpi_win_fromint(win))
 }
 
 /// `MPI_Win_toint`, in MPI since 5.0.
@@ -391,8 +391,8 @@ pub unsafe extern "C" fn PMPI_Win_fromint(win: c_int) -> MPI_Win {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_toint(win: MPI_Win) -> c_int {
-    crate::bodies::handles::mpi_win_toint(win)
+pub unsafe extern "C-unwind" fn MPI_Win_toint(win: MPI_Win) -> c_int {
+    run(|| crate::bodies::handles::mpi_win_toint(win))
 }
 
 /// `PMPI_Win_toint`, in MPI since 5.0.
@@ -400,6 +400,6 @@ pub unsafe extern "C" fn MPI_Win_toint(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_toint(win: MPI_Win) -> c_int {
-    crate::bodies::handles::mpi_win_toint(win)
+pub unsafe extern "C-unwind" fn PMPI_Win_toint(win: MPI_Win) -> c_int {
+    run(|| crate::bodies::handles::mpi_win_toint(win))
 }

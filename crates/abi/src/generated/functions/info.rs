@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Info_create`, in MPI since 2.0.
@@ -13,9 +13,9 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_create(info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_create(info) })
 }
 
 /// `PMPI_Info_create`, in MPI since 2.0.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_create(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_create(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_create(info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_create(info) })
 }
 
 /// `MPI_Info_create_env`, in MPI since 4.0.
@@ -33,13 +33,13 @@ pub unsafe extern "C" fn PMPI_Info_create(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_create_env(
+pub unsafe extern "C-unwind" fn MPI_Info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) })
 }
 
 /// `PMPI_Info_create_env`, in MPI since 4.0.
@@ -47,13 +47,13 @@ pub unsafe extern "C" fn MPI_Info_create_env(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_create_env(
+pub unsafe extern "C-unwind" fn PMPI_Info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_create_env(argc, argv, info) })
 }
 
 /// `MPI_Info_delete`, in MPI since 2.0.
@@ -61,9 +61,9 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_delete(info, key) }
+    run(|| unsafe { crate::bodies::info::mpi_info_delete(info, key) })
 }
 
 /// `PMPI_Info_delete`, in MPI since 2.0.
@@ -71,9 +71,9 @@ pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_delete(info, key) }
+    run(|| unsafe { crate::bodies::info::mpi_info_delete(info, key) })
 }
 
 /// `MPI_Info_dup`, in MPI since 2.0.
@@ -81,9 +81,9 @@ pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) }
+    run(|| unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) })
 }
 
 /// `PMPI_Info_dup`, in MPI since 2.0.
@@ -91,9 +91,9 @@ pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) }
+    run(|| unsafe { crate::bodies::info::mpi_info_dup(info, newinfo) })
 }
 
 /// `MPI_Info_free`, in MPI since 2.0.
@@ -101,9 +101,9 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_free(info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_free(info) })
 }
 
 /// `PMPI_Info_free`, in MPI since 2.0.
@@ -111,9 +111,9 @@ pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_free(info) }
+    run(|| unsafe { crate::bodies::info::mpi_info_free(info) })
 }
 
 /// `MPI_Info_get_nkeys`, in MPI since 2.0.
@@ -121,9 +121,9 @@ pub unsafe extern "C" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) })
 }
 
 /// `PMPI_Info_get_nkeys`, in MPI since 2.0.
@@ -131,9 +131,9 @@ pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_nkeys(info, nkeys) })
 }
 
 /// `MPI_Info_get_nthkey`, in MPI since 2.0.
@@ -141,9 +141,13 @@ pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Info_get_nthkey(
+    info: MPI_Info,
+    n: c_int,
+    key: *mut c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) })
 }
 
 /// `PMPI_Info_get_nthkey`, in MPI since 2.0.
@@ -151,9 +155,13 @@ pub unsafe extern "C" fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Info_get_nthkey(
+    info: MPI_Info,
+    n: c_int,
+    key: *mut c_char,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_nthkey(info, n, key) })
 }
 
 /// `MPI_Info_get_string`, in MPI since 4.0.
@@ -161,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mu
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_get_string(
+pub unsafe extern "C-unwind" fn MPI_Info_get_string(
     info: MPI_Info,
     key: *const c_char,
     buflen: *mut c_int,
@@ -169,7 +177,7 @@ pub unsafe extern "C" fn MPI_Info_get_string(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) })
 }
 
 /// `PMPI_Info_get_string`, in MPI since 4.0.
@@ -177,7 +185,7 @@ pub unsafe extern "C" fn MPI_Info_get_string(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_string(
+pub unsafe extern "C-unwind" fn PMPI_Info_get_string(
     info: MPI_Info,
     key: *const c_char,
     buflen: *mut c_int,
@@ -185,7 +193,7 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) }
+    run(|| unsafe { crate::bodies::info::mpi_info_get_string(info, key, buflen, value, flag) })
 }
 
 /// `MPI_Info_set`, in MPI since 2.0.
@@ -193,13 +201,13 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Info_set(
+pub unsafe extern "C-unwind" fn MPI_Info_set(
     info: MPI_Info,
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_set(info, key, value) }
+    run(|| unsafe { crate::bodies::info::mpi_info_set(info, key, value) })
 }
 
 /// `PMPI_Info_set`, in MPI since 2.0.
@@ -207,11 +215,11 @@ pub unsafe extern "C" fn MPI_Info_set(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_set(
+pub unsafe extern "C-unwind" fn PMPI_Info_set(
     info: MPI_Info,
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::info::mpi_info_set(info, key, value) }
+    run(|| unsafe { crate::bodies::info::mpi_info_set(info, key, value) })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Parrived`, in MPI since 4.0.
@@ -13,13 +13,13 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Parrived(
+pub unsafe extern "C-unwind" fn MPI_Parrived(
     request: MPI_Request,
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) })
 }
 
 /// `PMPI_Parrived`, in MPI since 4.0.
@@ -27,13 +27,13 @@ pub unsafe extern "C" fn MPI_Parrived(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Parrived(
+pub unsafe extern "C-unwind" fn PMPI_Parrived(
     request: MPI_Request,
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_parrived(request, partition, flag) })
 }
 
 /// `MPI_Pready`, in MPI since 4.0.
@@ -41,9 +41,9 @@ pub unsafe extern "C" fn PMPI_Parrived(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready(partition, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready(partition, request) })
 }
 
 /// `PMPI_Pready`, in MPI since 4.0.
@@ -51,9 +51,9 @@ pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready(partition, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready(partition, request) })
 }
 
 /// `MPI_Pready_list`, in MPI since 4.0.
@@ -61,13 +61,13 @@ pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pready_list(
+pub unsafe extern "C-unwind" fn MPI_Pready_list(
     length: c_int,
     array_of_partitions: *const c_int,
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) })
 }
 
 /// `PMPI_Pready_list`, in MPI since 4.0.
@@ -75,13 +75,13 @@ pub unsafe extern "C" fn MPI_Pready_list(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pready_list(
+pub unsafe extern "C-unwind" fn PMPI_Pready_list(
     length: c_int,
     array_of_partitions: *const c_int,
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready_list(length, array_of_partitions, request) })
 }
 
 /// `MPI_Pready_range`, in MPI since 4.0.
@@ -89,13 +89,13 @@ pub unsafe extern "C" fn PMPI_Pready_list(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pready_range(
+pub unsafe extern "C-unwind" fn MPI_Pready_range(
     partition_low: c_int,
     partition_high: c_int,
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) })
 }
 
 /// `PMPI_Pready_range`, in MPI since 4.0.
@@ -103,13 +103,13 @@ pub unsafe extern "C" fn MPI_Pready_range(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pready_range(
+pub unsafe extern "C-unwind" fn PMPI_Pready_range(
     partition_low: c_int,
     partition_high: c_int,
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) }
+    run(|| unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) })
 }
 
 /// `MPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn PMPI_Pready_range(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Precv_init(
+pub unsafe extern "C-unwind" fn MPI_Precv_init(
     buf: *mut c_void,
     partitions: c_int,
     count: c_int,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn MPI_Precv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn MPI_Precv_init(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn MPI_Precv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Precv_init(
+pub unsafe extern "C-unwind" fn PMPI_Precv_init(
     buf: *mut c_void,
     partitions: c_int,
     count: c_int,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Precv_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Precv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Precv_init_c(
     buf: *mut c_void,
     partitions: c_int,
     count: MPI_Count,
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn MPI_Precv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn MPI_Precv_init_c(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Precv_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn MPI_Precv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Precv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Precv_init_c(
     buf: *mut c_void,
     partitions: c_int,
     count: MPI_Count,
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Psend_init(
+pub unsafe extern "C-unwind" fn MPI_Psend_init(
     buf: *const c_void,
     partitions: c_int,
     count: c_int,
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn MPI_Psend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn MPI_Psend_init(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn MPI_Psend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Psend_init(
+pub unsafe extern "C-unwind" fn PMPI_Psend_init(
     buf: *const c_void,
     partitions: c_int,
     count: c_int,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Psend_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Psend_init_c(
+pub unsafe extern "C-unwind" fn MPI_Psend_init_c(
     buf: *const c_void,
     partitions: c_int,
     count: MPI_Count,
@@ -321,7 +321,7 @@ pub unsafe extern "C" fn MPI_Psend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn MPI_Psend_init_c(
             info,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Psend_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn MPI_Psend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Psend_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Psend_init_c(
     buf: *const c_void,
     partitions: c_int,
     count: MPI_Count,
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
@@ -365,5 +365,5 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             info,
             request,
         )
-    }
+    })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Bsend`, in MPI since 1.1.
@@ -13,7 +13,7 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bsend(
+pub unsafe extern "C-unwind" fn MPI_Bsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn MPI_Bsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) })
 }
 
 /// `PMPI_Bsend`, in MPI since 1.1.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn MPI_Bsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bsend(
+pub unsafe extern "C-unwind" fn PMPI_Bsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm) })
 }
 
 /// `MPI_Bsend_c`, in MPI since 4.0.
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bsend_c(
+pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn MPI_Bsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `PMPI_Bsend_c`, in MPI since 4.0.
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn MPI_Bsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bsend_c(
+pub unsafe extern "C-unwind" fn PMPI_Bsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `MPI_Bsend_init`, in MPI since 1.1.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bsend_init(
+pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn MPI_Bsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_bsend_init(
             buf,
             count as MPI_Count,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn MPI_Bsend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Bsend_init`, in MPI since 1.1.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn MPI_Bsend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bsend_init(
+pub unsafe extern "C-unwind" fn PMPI_Bsend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_bsend_init(
             buf,
             count as MPI_Count,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Bsend_init_c`, in MPI since 4.0.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bsend_init_c(
+pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -147,7 +147,17 @@ pub unsafe extern "C" fn MPI_Bsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_bsend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_bsend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Bsend_init_c`, in MPI since 4.0.
@@ -155,7 +165,7 @@ pub unsafe extern "C" fn MPI_Bsend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bsend_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Bsend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -165,7 +175,17 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_bsend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_bsend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Buffer_attach`, in MPI since 1.1.
@@ -173,9 +193,9 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) })
 }
 
 /// `PMPI_Buffer_attach`, in MPI since 1.1.
@@ -183,9 +203,9 @@ pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size as MPI_Count) })
 }
 
 /// `MPI_Buffer_attach_c`, in MPI since 4.0.
@@ -193,9 +213,9 @@ pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) ->
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) })
 }
 
 /// `PMPI_Buffer_attach_c`, in MPI since 4.0.
@@ -203,9 +223,9 @@ pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Coun
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_attach(buffer, size) })
 }
 
 /// `MPI_Buffer_detach`, in MPI since 1.1.
@@ -213,9 +233,12 @@ pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Cou
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Buffer_detach(
+    buffer_addr: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) })
 }
 
 /// `PMPI_Buffer_detach`, in MPI since 1.1.
@@ -223,9 +246,12 @@ pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Buffer_detach(
+    buffer_addr: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size)) })
 }
 
 /// `MPI_Buffer_detach_c`, in MPI since 4.0.
@@ -233,12 +259,12 @@ pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_detach_c(
+pub unsafe extern "C-unwind" fn MPI_Buffer_detach_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) })
 }
 
 /// `PMPI_Buffer_detach_c`, in MPI since 4.0.
@@ -246,12 +272,12 @@ pub unsafe extern "C" fn MPI_Buffer_detach_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_detach_c(
+pub unsafe extern "C-unwind" fn PMPI_Buffer_detach_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size)) })
 }
 
 /// `MPI_Buffer_flush`, in MPI since 4.1.
@@ -259,8 +285,8 @@ pub unsafe extern "C" fn PMPI_Buffer_detach_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
-    crate::bodies::buffered::mpi_buffer_flush()
+pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
+    run(|| crate::bodies::buffered::mpi_buffer_flush())
 }
 
 /// `PMPI_Buffer_flush`, in MPI since 4.1.
@@ -268,8 +294,8 @@ pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
-    crate::bodies::buffered::mpi_buffer_flush()
+pub unsafe extern "C-unwind" fn PMPI_Buffer_flush() -> c_int {
+    run(|| crate::bodies::buffered::mpi_buffer_flush())
 }
 
 /// `MPI_Buffer_iflush`, in MPI since 4.1.
@@ -277,9 +303,9 @@ pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) })
 }
 
 /// `PMPI_Buffer_iflush`, in MPI since 4.1.
@@ -287,9 +313,9 @@ pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_buffer_iflush(request) })
 }
 
 /// `MPI_Cancel`, in MPI since 1.1.
@@ -297,9 +323,9 @@ pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_cancel(request) }
+    run(|| unsafe { crate::bodies::completion::mpi_cancel(request) })
 }
 
 /// `PMPI_Cancel`, in MPI since 1.1.
@@ -307,9 +333,9 @@ pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_cancel(request) }
+    run(|| unsafe { crate::bodies::completion::mpi_cancel(request) })
 }
 
 /// `MPI_Comm_attach_buffer`, in MPI since 4.1.
@@ -317,13 +343,13 @@ pub unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_attach_buffer(
+pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer(
     comm: MPI_Comm,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) })
 }
 
 /// `PMPI_Comm_attach_buffer`, in MPI since 4.1.
@@ -331,13 +357,13 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Comm_attach_buffer(
     comm: MPI_Comm,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size as MPI_Count) })
 }
 
 /// `MPI_Comm_attach_buffer_c`, in MPI since 4.1.
@@ -345,13 +371,13 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_attach_buffer_c(
+pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer_c(
     comm: MPI_Comm,
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) })
 }
 
 /// `PMPI_Comm_attach_buffer_c`, in MPI since 4.1.
@@ -359,13 +385,13 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
+pub unsafe extern "C-unwind" fn PMPI_Comm_attach_buffer_c(
     comm: MPI_Comm,
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_attach_buffer(comm, buffer, size) })
 }
 
 /// `MPI_Comm_detach_buffer`, in MPI since 4.1.
@@ -373,13 +399,13 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_detach_buffer(
+pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer(
     comm: MPI_Comm,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) })
 }
 
 /// `PMPI_Comm_detach_buffer`, in MPI since 4.1.
@@ -387,13 +413,13 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Comm_detach_buffer(
     comm: MPI_Comm,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size)) })
 }
 
 /// `MPI_Comm_detach_buffer_c`, in MPI since 4.1.
@@ -401,13 +427,19 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_detach_buffer_c(
+pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
     comm: MPI_Comm,
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_comm_detach_buffer(
+            comm,
+            buffer_addr,
+            CountOut::Count(size),
+        )
+    })
 }
 
 /// `PMPI_Comm_detach_buffer_c`, in MPI since 4.1.
@@ -415,13 +447,19 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
+pub unsafe extern "C-unwind" fn PMPI_Comm_detach_buffer_c(
     comm: MPI_Comm,
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_comm_detach_buffer(
+            comm,
+            buffer_addr,
+            CountOut::Count(size),
+        )
+    })
 }
 
 /// `MPI_Comm_flush_buffer`, in MPI since 4.1.
@@ -429,9 +467,9 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) })
 }
 
 /// `PMPI_Comm_flush_buffer`, in MPI since 4.1.
@@ -439,9 +477,9 @@ pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_flush_buffer(comm) })
 }
 
 /// `MPI_Comm_iflush_buffer`, in MPI since 4.1.
@@ -449,9 +487,12 @@ pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) })
 }
 
 /// `PMPI_Comm_iflush_buffer`, in MPI since 4.1.
@@ -459,12 +500,12 @@ pub unsafe extern "C" fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MP
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Comm_iflush_buffer(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_comm_iflush_buffer(comm, request) })
 }
 
 /// `MPI_Get_count`, in MPI since 1.1.
@@ -472,13 +513,13 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_count(
+pub unsafe extern "C-unwind" fn MPI_Get_count(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) })
 }
 
 /// `PMPI_Get_count`, in MPI since 1.1.
@@ -486,13 +527,13 @@ pub unsafe extern "C" fn MPI_Get_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_count(
+pub unsafe extern "C-unwind" fn PMPI_Get_count(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count)) })
 }
 
 /// `MPI_Get_count_c`, in MPI since 4.0.
@@ -500,13 +541,13 @@ pub unsafe extern "C" fn PMPI_Get_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_count_c(
+pub unsafe extern "C-unwind" fn MPI_Get_count_c(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) })
 }
 
 /// `PMPI_Get_count_c`, in MPI since 4.0.
@@ -514,13 +555,13 @@ pub unsafe extern "C" fn MPI_Get_count_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_count_c(
+pub unsafe extern "C-unwind" fn PMPI_Get_count_c(
     status: *const MPI_Status,
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) }
+    run(|| unsafe { crate::bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count)) })
 }
 
 /// `MPI_Ibsend`, in MPI since 1.1.
@@ -528,7 +569,7 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ibsend(
+pub unsafe extern "C-unwind" fn MPI_Ibsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -538,7 +579,7 @@ pub unsafe extern "C" fn MPI_Ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::buffered::mpi_ibsend(
             buf,
             count as MPI_Count,
@@ -548,7 +589,7 @@ pub unsafe extern "C" fn MPI_Ibsend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Ibsend`, in MPI since 1.1.
@@ -556,7 +597,7 @@ pub unsafe extern "C" fn MPI_Ibsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibsend(
+pub unsafe extern "C-unwind" fn PMPI_Ibsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -566,7 +607,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::buffered::mpi_ibsend(
             buf,
             count as MPI_Count,
@@ -576,7 +617,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Ibsend_c`, in MPI since 4.0.
@@ -584,7 +625,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ibsend_c(
+pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -594,7 +635,7 @@ pub unsafe extern "C" fn MPI_Ibsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) })
 }
 
 /// `PMPI_Ibsend_c`, in MPI since 4.0.
@@ -602,7 +643,7 @@ pub unsafe extern "C" fn MPI_Ibsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibsend_c(
+pub unsafe extern "C-unwind" fn PMPI_Ibsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -612,7 +653,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request) })
 }
 
 /// `MPI_Improbe`, in MPI since 3.0.
@@ -620,7 +661,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Improbe(
+pub unsafe extern "C-unwind" fn MPI_Improbe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -629,7 +670,7 @@ pub unsafe extern "C" fn MPI_Improbe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) })
 }
 
 /// `PMPI_Improbe`, in MPI since 3.0.
@@ -637,7 +678,7 @@ pub unsafe extern "C" fn MPI_Improbe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Improbe(
+pub unsafe extern "C-unwind" fn PMPI_Improbe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -646,7 +687,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_improbe(source, tag, comm, flag, message, status) })
 }
 
 /// `MPI_Imrecv`, in MPI since 3.0.
@@ -654,7 +695,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Imrecv(
+pub unsafe extern "C-unwind" fn MPI_Imrecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -662,7 +703,7 @@ pub unsafe extern "C" fn MPI_Imrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) }
+    run(|| unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) })
 }
 
 /// `PMPI_Imrecv`, in MPI since 3.0.
@@ -670,7 +711,7 @@ pub unsafe extern "C" fn MPI_Imrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Imrecv(
+pub unsafe extern "C-unwind" fn PMPI_Imrecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -678,7 +719,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) }
+    run(|| unsafe { crate::bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request) })
 }
 
 /// `MPI_Imrecv_c`, in MPI since 4.0.
@@ -686,7 +727,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Imrecv_c(
+pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -694,7 +735,7 @@ pub unsafe extern "C" fn MPI_Imrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) }
+    run(|| unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) })
 }
 
 /// `PMPI_Imrecv_c`, in MPI since 4.0.
@@ -702,7 +743,7 @@ pub unsafe extern "C" fn MPI_Imrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Imrecv_c(
+pub unsafe extern "C-unwind" fn PMPI_Imrecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -710,7 +751,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) }
+    run(|| unsafe { crate::bodies::probes::mpi_imrecv(buf, count, datatype, message, request) })
 }
 
 /// `MPI_Iprobe`, in MPI since 1.1.
@@ -718,7 +759,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Iprobe(
+pub unsafe extern "C-unwind" fn MPI_Iprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -726,7 +767,7 @@ pub unsafe extern "C" fn MPI_Iprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) })
 }
 
 /// `PMPI_Iprobe`, in MPI since 1.1.
@@ -734,7 +775,7 @@ pub unsafe extern "C" fn MPI_Iprobe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iprobe(
+pub unsafe extern "C-unwind" fn PMPI_Iprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -742,7 +783,7 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_iprobe(source, tag, comm, flag, status) })
 }
 
 /// `MPI_Irecv`, in MPI since 1.1.
@@ -750,7 +791,7 @@ pub unsafe extern "C" fn PMPI_Iprobe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Irecv(
+pub unsafe extern "C-unwind" fn MPI_Irecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -760,7 +801,7 @@ pub unsafe extern "C" fn MPI_Irecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_irecv(
             buf,
             count as MPI_Count,
@@ -770,7 +811,7 @@ pub unsafe extern "C" fn MPI_Irecv(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Irecv`, in MPI since 1.1.
@@ -778,7 +819,7 @@ pub unsafe extern "C" fn MPI_Irecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Irecv(
+pub unsafe extern "C-unwind" fn PMPI_Irecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -788,7 +829,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_irecv(
             buf,
             count as MPI_Count,
@@ -798,7 +839,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Irecv_c`, in MPI since 4.0.
@@ -806,7 +847,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Irecv_c(
+pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -816,7 +857,17 @@ pub unsafe extern "C" fn MPI_Irecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_irecv(buf, count, datatype, source, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_irecv(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Irecv_c`, in MPI since 4.0.
@@ -824,7 +875,7 @@ pub unsafe extern "C" fn MPI_Irecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Irecv_c(
+pub unsafe extern "C-unwind" fn PMPI_Irecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -834,7 +885,17 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_irecv(buf, count, datatype, source, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_irecv(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Irsend`, in MPI since 1.1.
@@ -842,7 +903,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Irsend(
+pub unsafe extern "C-unwind" fn MPI_Irsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -852,7 +913,7 @@ pub unsafe extern "C" fn MPI_Irsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_irsend(
             buf,
             count as MPI_Count,
@@ -862,7 +923,7 @@ pub unsafe extern "C" fn MPI_Irsend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Irsend`, in MPI since 1.1.
@@ -870,7 +931,7 @@ pub unsafe extern "C" fn MPI_Irsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Irsend(
+pub unsafe extern "C-unwind" fn PMPI_Irsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -880,7 +941,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_irsend(
             buf,
             count as MPI_Count,
@@ -890,7 +951,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Irsend_c`, in MPI since 4.0.
@@ -898,7 +959,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Irsend_c(
+pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -908,7 +969,17 @@ pub unsafe extern "C" fn MPI_Irsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_irsend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_irsend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Irsend_c`, in MPI since 4.0.
@@ -916,7 +987,7 @@ pub unsafe extern "C" fn MPI_Irsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Irsend_c(
+pub unsafe extern "C-unwind" fn PMPI_Irsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -926,7 +997,17 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_irsend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_irsend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Isend`, in MPI since 1.1.
@@ -934,7 +1015,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isend(
+pub unsafe extern "C-unwind" fn MPI_Isend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -944,7 +1025,7 @@ pub unsafe extern "C" fn MPI_Isend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_isend(
             buf,
             count as MPI_Count,
@@ -954,7 +1035,7 @@ pub unsafe extern "C" fn MPI_Isend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Isend`, in MPI since 1.1.
@@ -962,7 +1043,7 @@ pub unsafe extern "C" fn MPI_Isend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isend(
+pub unsafe extern "C-unwind" fn PMPI_Isend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -972,7 +1053,7 @@ pub unsafe extern "C" fn PMPI_Isend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_isend(
             buf,
             count as MPI_Count,
@@ -982,7 +1063,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Isend_c`, in MPI since 4.0.
@@ -990,7 +1071,7 @@ pub unsafe extern "C" fn PMPI_Isend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isend_c(
+pub unsafe extern "C-unwind" fn MPI_Isend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1000,7 +1081,17 @@ pub unsafe extern "C" fn MPI_Isend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_isend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_isend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Isend_c`, in MPI since 4.0.
@@ -1008,7 +1099,7 @@ pub unsafe extern "C" fn MPI_Isend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isend_c(
+pub unsafe extern "C-unwind" fn PMPI_Isend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1018,7 +1109,17 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_isend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_isend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Isendrecv`, in MPI since 4.0.
@@ -1026,7 +1127,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isendrecv(
+pub unsafe extern "C-unwind" fn MPI_Isendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1041,7 +1142,7 @@ pub unsafe extern "C" fn MPI_Isendrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1056,7 +1157,7 @@ pub unsafe extern "C" fn MPI_Isendrecv(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Isendrecv`, in MPI since 4.0.
@@ -1064,7 +1165,7 @@ pub unsafe extern "C" fn MPI_Isendrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isendrecv(
+pub unsafe extern "C-unwind" fn PMPI_Isendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1079,7 +1180,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1094,7 +1195,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Isendrecv_c`, in MPI since 4.0.
@@ -1102,7 +1203,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isendrecv_c(
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1117,7 +1218,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv(
             sendbuf,
             sendcount,
@@ -1132,7 +1233,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_c(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Isendrecv_c`, in MPI since 4.0.
@@ -1140,7 +1241,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isendrecv_c(
+pub unsafe extern "C-unwind" fn PMPI_Isendrecv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1155,7 +1256,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv(
             sendbuf,
             sendcount,
@@ -1170,7 +1271,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Isendrecv_replace`, in MPI since 4.0.
@@ -1178,7 +1279,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isendrecv_replace(
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1190,7 +1291,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv_replace(
             buf,
             count as MPI_Count,
@@ -1202,7 +1303,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Isendrecv_replace`, in MPI since 4.0.
@@ -1210,7 +1311,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isendrecv_replace(
+pub unsafe extern "C-unwind" fn PMPI_Isendrecv_replace(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1222,7 +1323,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv_replace(
             buf,
             count as MPI_Count,
@@ -1234,7 +1335,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Isendrecv_replace_c`, in MPI since 4.0.
@@ -1242,7 +1343,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Isendrecv_replace_c(
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1254,7 +1355,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv_replace(
             buf,
             count,
@@ -1266,7 +1367,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace_c(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Isendrecv_replace_c`, in MPI since 4.0.
@@ -1274,7 +1375,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
+pub unsafe extern "C-unwind" fn PMPI_Isendrecv_replace_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1286,7 +1387,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_isendrecv_replace(
             buf,
             count,
@@ -1298,7 +1399,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Issend`, in MPI since 1.1.
@@ -1306,7 +1407,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Issend(
+pub unsafe extern "C-unwind" fn MPI_Issend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1316,7 +1417,7 @@ pub unsafe extern "C" fn MPI_Issend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_issend(
             buf,
             count as MPI_Count,
@@ -1326,7 +1427,7 @@ pub unsafe extern "C" fn MPI_Issend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Issend`, in MPI since 1.1.
@@ -1334,7 +1435,7 @@ pub unsafe extern "C" fn MPI_Issend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Issend(
+pub unsafe extern "C-unwind" fn PMPI_Issend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1344,7 +1445,7 @@ pub unsafe extern "C" fn PMPI_Issend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_issend(
             buf,
             count as MPI_Count,
@@ -1354,7 +1455,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Issend_c`, in MPI since 4.0.
@@ -1362,7 +1463,7 @@ pub unsafe extern "C" fn PMPI_Issend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Issend_c(
+pub unsafe extern "C-unwind" fn MPI_Issend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1372,7 +1473,17 @@ pub unsafe extern "C" fn MPI_Issend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_issend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_issend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Issend_c`, in MPI since 4.0.
@@ -1380,7 +1491,7 @@ pub unsafe extern "C" fn MPI_Issend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Issend_c(
+pub unsafe extern "C-unwind" fn PMPI_Issend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1390,7 +1501,17 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_issend(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_issend(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Mprobe`, in MPI since 3.0.
@@ -1398,7 +1519,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Mprobe(
+pub unsafe extern "C-unwind" fn MPI_Mprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -1406,7 +1527,7 @@ pub unsafe extern "C" fn MPI_Mprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) })
 }
 
 /// `PMPI_Mprobe`, in MPI since 3.0.
@@ -1414,7 +1535,7 @@ pub unsafe extern "C" fn MPI_Mprobe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mprobe(
+pub unsafe extern "C-unwind" fn PMPI_Mprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -1422,7 +1543,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mprobe(source, tag, comm, message, status) })
 }
 
 /// `MPI_Mrecv`, in MPI since 3.0.
@@ -1430,7 +1551,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Mrecv(
+pub unsafe extern "C-unwind" fn MPI_Mrecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1438,7 +1559,7 @@ pub unsafe extern "C" fn MPI_Mrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) })
 }
 
 /// `PMPI_Mrecv`, in MPI since 3.0.
@@ -1446,7 +1567,7 @@ pub unsafe extern "C" fn MPI_Mrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mrecv(
+pub unsafe extern "C-unwind" fn PMPI_Mrecv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1454,7 +1575,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status) })
 }
 
 /// `MPI_Mrecv_c`, in MPI since 4.0.
@@ -1462,7 +1583,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Mrecv_c(
+pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1470,7 +1591,7 @@ pub unsafe extern "C" fn MPI_Mrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) })
 }
 
 /// `PMPI_Mrecv_c`, in MPI since 4.0.
@@ -1478,7 +1599,7 @@ pub unsafe extern "C" fn MPI_Mrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mrecv_c(
+pub unsafe extern "C-unwind" fn PMPI_Mrecv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1486,7 +1607,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_mrecv(buf, count, datatype, message, status) })
 }
 
 /// `MPI_Probe`, in MPI since 1.1.
@@ -1494,14 +1615,14 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Probe(
+pub unsafe extern "C-unwind" fn MPI_Probe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) })
 }
 
 /// `PMPI_Probe`, in MPI since 1.1.
@@ -1509,14 +1630,14 @@ pub unsafe extern "C" fn MPI_Probe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Probe(
+pub unsafe extern "C-unwind" fn PMPI_Probe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) }
+    run(|| unsafe { crate::bodies::probes::mpi_probe(source, tag, comm, status) })
 }
 
 /// `MPI_Recv`, in MPI since 1.1.
@@ -1524,7 +1645,7 @@ pub unsafe extern "C" fn PMPI_Probe(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Recv(
+pub unsafe extern "C-unwind" fn MPI_Recv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1534,7 +1655,7 @@ pub unsafe extern "C" fn MPI_Recv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_recv(
             buf,
             count as MPI_Count,
@@ -1544,7 +1665,7 @@ pub unsafe extern "C" fn MPI_Recv(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Recv`, in MPI since 1.1.
@@ -1552,7 +1673,7 @@ pub unsafe extern "C" fn MPI_Recv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Recv(
+pub unsafe extern "C-unwind" fn PMPI_Recv(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1562,7 +1683,7 @@ pub unsafe extern "C" fn PMPI_Recv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::point_to_point::mpi_recv(
             buf,
             count as MPI_Count,
@@ -1572,7 +1693,7 @@ pub unsafe extern "C" fn PMPI_Recv(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Recv_c`, in MPI since 4.0.
@@ -1580,7 +1701,7 @@ pub unsafe extern "C" fn PMPI_Recv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Recv_c(
+pub unsafe extern "C-unwind" fn MPI_Recv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1590,7 +1711,17 @@ pub unsafe extern "C" fn MPI_Recv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_recv(buf, count, datatype, source, tag, comm, status) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_recv(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            status,
+        )
+    })
 }
 
 /// `PMPI_Recv_c`, in MPI since 4.0.
@@ -1598,7 +1729,7 @@ pub unsafe extern "C" fn MPI_Recv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Recv_c(
+pub unsafe extern "C-unwind" fn PMPI_Recv_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1608,7 +1739,17 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_recv(buf, count, datatype, source, tag, comm, status) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_recv(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            status,
+        )
+    })
 }
 
 /// `MPI_Recv_init`, in MPI since 1.1.
@@ -1616,7 +1757,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Recv_init(
+pub unsafe extern "C-unwind" fn MPI_Recv_init(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1626,7 +1767,7 @@ pub unsafe extern "C" fn MPI_Recv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_recv_init(
             buf,
             count as MPI_Count,
@@ -1636,7 +1777,7 @@ pub unsafe extern "C" fn MPI_Recv_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Recv_init`, in MPI since 1.1.
@@ -1644,7 +1785,7 @@ pub unsafe extern "C" fn MPI_Recv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Recv_init(
+pub unsafe extern "C-unwind" fn PMPI_Recv_init(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1654,7 +1795,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_recv_init(
             buf,
             count as MPI_Count,
@@ -1664,7 +1805,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Recv_init_c`, in MPI since 4.0.
@@ -1672,7 +1813,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Recv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1682,7 +1823,17 @@ pub unsafe extern "C" fn MPI_Recv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_recv_init(buf, count, datatype, source, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_recv_init(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Recv_init_c`, in MPI since 4.0.
@@ -1690,7 +1841,7 @@ pub unsafe extern "C" fn MPI_Recv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Recv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Recv_init_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1700,7 +1851,17 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_recv_init(buf, count, datatype, source, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_recv_init(
+            buf,
+            count,
+            datatype,
+            source,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Request_free`, in MPI since 1.1.
@@ -1708,9 +1869,9 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_request_free(request) }
+    run(|| unsafe { crate::bodies::completion::mpi_request_free(request) })
 }
 
 /// `PMPI_Request_free`, in MPI since 1.1.
@@ -1718,9 +1879,9 @@ pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_request_free(request) }
+    run(|| unsafe { crate::bodies::completion::mpi_request_free(request) })
 }
 
 /// `MPI_Request_get_status`, in MPI since 2.0.
@@ -1728,13 +1889,13 @@ pub unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_get_status(
+pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     request: MPI_Request,
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) }
+    run(|| unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) })
 }
 
 /// `PMPI_Request_get_status`, in MPI since 2.0.
@@ -1742,13 +1903,13 @@ pub unsafe extern "C" fn MPI_Request_get_status(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_get_status(
+pub unsafe extern "C-unwind" fn PMPI_Request_get_status(
     request: MPI_Request,
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) }
+    run(|| unsafe { crate::bodies::request_status::mpi_request_get_status(request, flag, status) })
 }
 
 /// `MPI_Request_get_status_all`, in MPI since 4.1.
@@ -1756,21 +1917,21 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_get_status_all(
+pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     count: c_int,
     array_of_requests: *const MPI_Request,
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_all(
             count,
             array_of_requests,
             flag,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `PMPI_Request_get_status_all`, in MPI since 4.1.
@@ -1778,21 +1939,21 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_get_status_all(
+pub unsafe extern "C-unwind" fn PMPI_Request_get_status_all(
     count: c_int,
     array_of_requests: *const MPI_Request,
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_all(
             count,
             array_of_requests,
             flag,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `MPI_Request_get_status_any`, in MPI since 4.1.
@@ -1800,7 +1961,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_get_status_any(
+pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     count: c_int,
     array_of_requests: *const MPI_Request,
     indx: *mut c_int,
@@ -1808,7 +1969,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_any(
             count,
             array_of_requests,
@@ -1816,7 +1977,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
             flag,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Request_get_status_any`, in MPI since 4.1.
@@ -1824,7 +1985,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_get_status_any(
+pub unsafe extern "C-unwind" fn PMPI_Request_get_status_any(
     count: c_int,
     array_of_requests: *const MPI_Request,
     indx: *mut c_int,
@@ -1832,7 +1993,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_any(
             count,
             array_of_requests,
@@ -1840,7 +2001,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
             flag,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Request_get_status_some`, in MPI since 4.1.
@@ -1848,7 +2009,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Request_get_status_some(
+pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     incount: c_int,
     array_of_requests: *const MPI_Request,
     outcount: *mut c_int,
@@ -1856,7 +2017,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_some(
             incount,
             array_of_requests,
@@ -1864,7 +2025,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `PMPI_Request_get_status_some`, in MPI since 4.1.
@@ -1872,7 +2033,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_get_status_some(
+pub unsafe extern "C-unwind" fn PMPI_Request_get_status_some(
     incount: c_int,
     array_of_requests: *const MPI_Request,
     outcount: *mut c_int,
@@ -1880,7 +2041,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::request_status::mpi_request_get_status_some(
             incount,
             array_of_requests,
@@ -1888,7 +2049,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `MPI_Rsend`, in MPI since 1.1.
@@ -1896,7 +2057,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rsend(
+pub unsafe extern "C-unwind" fn MPI_Rsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1905,7 +2066,16 @@ pub unsafe extern "C" fn MPI_Rsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_rsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `PMPI_Rsend`, in MPI since 1.1.
@@ -1913,7 +2083,7 @@ pub unsafe extern "C" fn MPI_Rsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rsend(
+pub unsafe extern "C-unwind" fn PMPI_Rsend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1922,7 +2092,16 @@ pub unsafe extern "C" fn PMPI_Rsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_rsend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `MPI_Rsend_c`, in MPI since 4.0.
@@ -1930,7 +2109,7 @@ pub unsafe extern "C" fn PMPI_Rsend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rsend_c(
+pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1939,7 +2118,7 @@ pub unsafe extern "C" fn MPI_Rsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `PMPI_Rsend_c`, in MPI since 4.0.
@@ -1947,7 +2126,7 @@ pub unsafe extern "C" fn MPI_Rsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rsend_c(
+pub unsafe extern "C-unwind" fn PMPI_Rsend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -1956,7 +2135,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `MPI_Rsend_init`, in MPI since 1.1.
@@ -1964,7 +2143,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rsend_init(
+pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -1974,7 +2153,7 @@ pub unsafe extern "C" fn MPI_Rsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_rsend_init(
             buf,
             count as MPI_Count,
@@ -1984,7 +2163,7 @@ pub unsafe extern "C" fn MPI_Rsend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Rsend_init`, in MPI since 1.1.
@@ -1992,7 +2171,7 @@ pub unsafe extern "C" fn MPI_Rsend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rsend_init(
+pub unsafe extern "C-unwind" fn PMPI_Rsend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2002,7 +2181,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_rsend_init(
             buf,
             count as MPI_Count,
@@ -2012,7 +2191,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Rsend_init_c`, in MPI since 4.0.
@@ -2020,7 +2199,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rsend_init_c(
+pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2030,7 +2209,17 @@ pub unsafe extern "C" fn MPI_Rsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_rsend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_rsend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Rsend_init_c`, in MPI since 4.0.
@@ -2038,7 +2227,7 @@ pub unsafe extern "C" fn MPI_Rsend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rsend_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Rsend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2048,7 +2237,17 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_rsend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_rsend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Send`, in MPI since 1.1.
@@ -2056,7 +2255,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Send(
+pub unsafe extern "C-unwind" fn MPI_Send(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2065,7 +2264,16 @@ pub unsafe extern "C" fn MPI_Send(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_send(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_send(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `PMPI_Send`, in MPI since 1.1.
@@ -2073,7 +2281,7 @@ pub unsafe extern "C" fn MPI_Send(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Send(
+pub unsafe extern "C-unwind" fn PMPI_Send(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2082,7 +2290,16 @@ pub unsafe extern "C" fn PMPI_Send(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_send(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_send(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `MPI_Send_c`, in MPI since 4.0.
@@ -2090,7 +2307,7 @@ pub unsafe extern "C" fn PMPI_Send(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Send_c(
+pub unsafe extern "C-unwind" fn MPI_Send_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2099,7 +2316,7 @@ pub unsafe extern "C" fn MPI_Send_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `PMPI_Send_c`, in MPI since 4.0.
@@ -2107,7 +2324,7 @@ pub unsafe extern "C" fn MPI_Send_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Send_c(
+pub unsafe extern "C-unwind" fn PMPI_Send_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2116,7 +2333,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `MPI_Send_init`, in MPI since 1.1.
@@ -2124,7 +2341,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Send_init(
+pub unsafe extern "C-unwind" fn MPI_Send_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2134,7 +2351,7 @@ pub unsafe extern "C" fn MPI_Send_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_send_init(
             buf,
             count as MPI_Count,
@@ -2144,7 +2361,7 @@ pub unsafe extern "C" fn MPI_Send_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Send_init`, in MPI since 1.1.
@@ -2152,7 +2369,7 @@ pub unsafe extern "C" fn MPI_Send_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Send_init(
+pub unsafe extern "C-unwind" fn PMPI_Send_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2162,7 +2379,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_send_init(
             buf,
             count as MPI_Count,
@@ -2172,7 +2389,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Send_init_c`, in MPI since 4.0.
@@ -2180,7 +2397,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Send_init_c(
+pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2190,7 +2407,17 @@ pub unsafe extern "C" fn MPI_Send_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_send_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_send_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Send_init_c`, in MPI since 4.0.
@@ -2198,7 +2425,7 @@ pub unsafe extern "C" fn MPI_Send_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Send_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Send_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2208,7 +2435,17 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_send_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_send_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Sendrecv`, in MPI since 1.1.
@@ -2216,7 +2453,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Sendrecv(
+pub unsafe extern "C-unwind" fn MPI_Sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2231,7 +2468,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2246,7 +2483,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Sendrecv`, in MPI since 1.1.
@@ -2254,7 +2491,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv(
+pub unsafe extern "C-unwind" fn PMPI_Sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -2269,7 +2506,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount as MPI_Count,
@@ -2284,7 +2521,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Sendrecv_c`, in MPI since 4.0.
@@ -2292,7 +2529,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Sendrecv_c(
+pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2307,7 +2544,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount,
@@ -2322,7 +2559,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_c(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Sendrecv_c`, in MPI since 4.0.
@@ -2330,7 +2567,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv_c(
+pub unsafe extern "C-unwind" fn PMPI_Sendrecv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2345,7 +2582,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv(
             sendbuf,
             sendcount,
@@ -2360,7 +2597,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Sendrecv_replace`, in MPI since 1.1.
@@ -2368,7 +2605,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Sendrecv_replace(
+pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2380,7 +2617,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count as MPI_Count,
@@ -2392,7 +2629,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Sendrecv_replace`, in MPI since 1.1.
@@ -2400,7 +2637,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv_replace(
+pub unsafe extern "C-unwind" fn PMPI_Sendrecv_replace(
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2412,7 +2649,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count as MPI_Count,
@@ -2424,7 +2661,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Sendrecv_replace_c`, in MPI since 4.0.
@@ -2432,7 +2669,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
+pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2444,7 +2681,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count,
@@ -2456,7 +2693,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `PMPI_Sendrecv_replace_c`, in MPI since 4.0.
@@ -2464,7 +2701,7 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
+pub unsafe extern "C-unwind" fn PMPI_Sendrecv_replace_c(
     buf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2476,7 +2713,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::exchanges::mpi_sendrecv_replace(
             buf,
             count,
@@ -2488,7 +2725,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
             comm,
             status,
         )
-    }
+    })
 }
 
 /// `MPI_Session_attach_buffer`, in MPI since 4.1.
@@ -2496,13 +2733,13 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_attach_buffer(
+pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer(
     session: MPI_Session,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) })
 }
 
 /// `PMPI_Session_attach_buffer`, in MPI since 4.1.
@@ -2510,13 +2747,13 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_attach_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Session_attach_buffer(
     session: MPI_Session,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size as MPI_Count) })
 }
 
 /// `MPI_Session_attach_buffer_c`, in MPI since 4.1.
@@ -2524,13 +2761,13 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_attach_buffer_c(
+pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer_c(
     session: MPI_Session,
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) })
 }
 
 /// `PMPI_Session_attach_buffer_c`, in MPI since 4.1.
@@ -2538,13 +2775,13 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
+pub unsafe extern "C-unwind" fn PMPI_Session_attach_buffer_c(
     session: MPI_Session,
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_attach_buffer(session, buffer, size) })
 }
 
 /// `MPI_Session_detach_buffer`, in MPI since 4.1.
@@ -2552,13 +2789,19 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_detach_buffer(
+pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer(
     session: MPI_Session,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_session_detach_buffer(
+            session,
+            buffer_addr,
+            CountOut::Int(size),
+        )
+    })
 }
 
 /// `PMPI_Session_detach_buffer`, in MPI since 4.1.
@@ -2566,13 +2809,19 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_detach_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Session_detach_buffer(
     session: MPI_Session,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Int(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_session_detach_buffer(
+            session,
+            buffer_addr,
+            CountOut::Int(size),
+        )
+    })
 }
 
 /// `MPI_Session_detach_buffer_c`, in MPI since 4.1.
@@ -2580,13 +2829,19 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_detach_buffer_c(
+pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
     session: MPI_Session,
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_session_detach_buffer(
+            session,
+            buffer_addr,
+            CountOut::Count(size),
+        )
+    })
 }
 
 /// `PMPI_Session_detach_buffer_c`, in MPI since 4.1.
@@ -2594,13 +2849,19 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
+pub unsafe extern "C-unwind" fn PMPI_Session_detach_buffer_c(
     session: MPI_Session,
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Count(size)) }
+    run(|| unsafe {
+        crate::bodies::buffered::mpi_session_detach_buffer(
+            session,
+            buffer_addr,
+            CountOut::Count(size),
+        )
+    })
 }
 
 /// `MPI_Session_flush_buffer`, in MPI since 4.1.
@@ -2608,9 +2869,9 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) })
 }
 
 /// `PMPI_Session_flush_buffer`, in MPI since 4.1.
@@ -2618,9 +2879,9 @@ pub unsafe extern "C" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_flush_buffer(session) })
 }
 
 /// `MPI_Session_iflush_buffer`, in MPI since 4.1.
@@ -2628,12 +2889,12 @@ pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_iflush_buffer(
+pub unsafe extern "C-unwind" fn MPI_Session_iflush_buffer(
     session: MPI_Session,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) })
 }
 
 /// `PMPI_Session_iflush_buffer`, in MPI since 4.1.
@@ -2641,12 +2902,12 @@ pub unsafe extern "C" fn MPI_Session_iflush_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
+pub unsafe extern "C-unwind" fn PMPI_Session_iflush_buffer(
     session: MPI_Session,
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) }
+    run(|| unsafe { crate::bodies::buffered::mpi_session_iflush_buffer(session, request) })
 }
 
 /// `MPI_Ssend`, in MPI since 1.1.
@@ -2654,7 +2915,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ssend(
+pub unsafe extern "C-unwind" fn MPI_Ssend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2663,7 +2924,16 @@ pub unsafe extern "C" fn MPI_Ssend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_ssend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `PMPI_Ssend`, in MPI since 1.1.
@@ -2671,7 +2941,7 @@ pub unsafe extern "C" fn MPI_Ssend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ssend(
+pub unsafe extern "C-unwind" fn PMPI_Ssend(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2680,7 +2950,16 @@ pub unsafe extern "C" fn PMPI_Ssend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count as MPI_Count, datatype, dest, tag, comm) }
+    run(|| unsafe {
+        crate::bodies::point_to_point::mpi_ssend(
+            buf,
+            count as MPI_Count,
+            datatype,
+            dest,
+            tag,
+            comm,
+        )
+    })
 }
 
 /// `MPI_Ssend_c`, in MPI since 4.0.
@@ -2688,7 +2967,7 @@ pub unsafe extern "C" fn PMPI_Ssend(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ssend_c(
+pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2697,7 +2976,7 @@ pub unsafe extern "C" fn MPI_Ssend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `PMPI_Ssend_c`, in MPI since 4.0.
@@ -2705,7 +2984,7 @@ pub unsafe extern "C" fn MPI_Ssend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ssend_c(
+pub unsafe extern "C-unwind" fn PMPI_Ssend_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2714,7 +2993,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) }
+    run(|| unsafe { crate::bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm) })
 }
 
 /// `MPI_Ssend_init`, in MPI since 1.1.
@@ -2722,7 +3001,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ssend_init(
+pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2732,7 +3011,7 @@ pub unsafe extern "C" fn MPI_Ssend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_ssend_init(
             buf,
             count as MPI_Count,
@@ -2742,7 +3021,7 @@ pub unsafe extern "C" fn MPI_Ssend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `PMPI_Ssend_init`, in MPI since 1.1.
@@ -2750,7 +3029,7 @@ pub unsafe extern "C" fn MPI_Ssend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ssend_init(
+pub unsafe extern "C-unwind" fn PMPI_Ssend_init(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -2760,7 +3039,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::persistent::mpi_ssend_init(
             buf,
             count as MPI_Count,
@@ -2770,7 +3049,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             comm,
             request,
         )
-    }
+    })
 }
 
 /// `MPI_Ssend_init_c`, in MPI since 4.0.
@@ -2778,7 +3057,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ssend_init_c(
+pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2788,7 +3067,17 @@ pub unsafe extern "C" fn MPI_Ssend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_ssend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_ssend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `PMPI_Ssend_init_c`, in MPI since 4.0.
@@ -2796,7 +3085,7 @@ pub unsafe extern "C" fn MPI_Ssend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ssend_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Ssend_init_c(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -2806,7 +3095,17 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_ssend_init(buf, count, datatype, dest, tag, comm, request) }
+    run(|| unsafe {
+        crate::bodies::persistent::mpi_ssend_init(
+            buf,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            request,
+        )
+    })
 }
 
 /// `MPI_Start`, in MPI since 1.1.
@@ -2814,9 +3113,9 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Start(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_start(request) }
+    run(|| unsafe { crate::bodies::persistent::mpi_start(request) })
 }
 
 /// `PMPI_Start`, in MPI since 1.1.
@@ -2824,9 +3123,9 @@ pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_start(request) }
+    run(|| unsafe { crate::bodies::persistent::mpi_start(request) })
 }
 
 /// `MPI_Startall`, in MPI since 1.1.
@@ -2834,9 +3133,12 @@ pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Startall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) }
+    run(|| unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) })
 }
 
 /// `PMPI_Startall`, in MPI since 1.1.
@@ -2844,9 +3146,12 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Startall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) }
+    run(|| unsafe { crate::bodies::persistent::mpi_startall(count, array_of_requests) })
 }
 
 /// `MPI_Status_get_error`, in MPI since 4.1.
@@ -2854,12 +3159,12 @@ pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_get_error(
+pub unsafe extern "C-unwind" fn MPI_Status_get_error(
     status: *const MPI_Status,
     error: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) })
 }
 
 /// `PMPI_Status_get_error`, in MPI since 4.1.
@@ -2867,12 +3172,12 @@ pub unsafe extern "C" fn MPI_Status_get_error(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_get_error(
+pub unsafe extern "C-unwind" fn PMPI_Status_get_error(
     status: *const MPI_Status,
     error: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_error(status, error) })
 }
 
 /// `MPI_Status_get_source`, in MPI since 4.1.
@@ -2880,12 +3185,12 @@ pub unsafe extern "C" fn PMPI_Status_get_error(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_get_source(
+pub unsafe extern "C-unwind" fn MPI_Status_get_source(
     status: *const MPI_Status,
     source: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) })
 }
 
 /// `PMPI_Status_get_source`, in MPI since 4.1.
@@ -2893,12 +3198,12 @@ pub unsafe extern "C" fn MPI_Status_get_source(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_get_source(
+pub unsafe extern "C-unwind" fn PMPI_Status_get_source(
     status: *const MPI_Status,
     source: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_source(status, source) })
 }
 
 /// `MPI_Status_get_tag`, in MPI since 4.1.
@@ -2906,9 +3211,12 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Status_get_tag(
+    status: *const MPI_Status,
+    tag: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) })
 }
 
 /// `PMPI_Status_get_tag`, in MPI since 4.1.
@@ -2916,9 +3224,12 @@ pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Status_get_tag(
+    status: *const MPI_Status,
+    tag: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_status_get_tag(status, tag) })
 }
 
 /// `MPI_Test`, in MPI since 1.1.
@@ -2926,13 +3237,13 @@ pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mu
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Test(
+pub unsafe extern "C-unwind" fn MPI_Test(
     request: *mut MPI_Request,
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_test(request, flag, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_test(request, flag, status) })
 }
 
 /// `PMPI_Test`, in MPI since 1.1.
@@ -2940,13 +3251,13 @@ pub unsafe extern "C" fn MPI_Test(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Test(
+pub unsafe extern "C-unwind" fn PMPI_Test(
     request: *mut MPI_Request,
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_test(request, flag, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_test(request, flag, status) })
 }
 
 /// `MPI_Test_cancelled`, in MPI since 1.1.
@@ -2954,9 +3265,12 @@ pub unsafe extern "C" fn PMPI_Test(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Test_cancelled(
+    status: *const MPI_Status,
+    flag: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) })
 }
 
 /// `PMPI_Test_cancelled`, in MPI since 1.1.
@@ -2964,9 +3278,12 @@ pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mu
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Test_cancelled(
+    status: *const MPI_Status,
+    flag: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) }
+    run(|| unsafe { crate::bodies::statuses::mpi_test_cancelled(status, flag) })
 }
 
 /// `MPI_Testall`, in MPI since 1.1.
@@ -2974,14 +3291,21 @@ pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *m
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Testall(
+pub unsafe extern "C-unwind" fn MPI_Testall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_testall(count, array_of_requests, flag, array_of_statuses) }
+    run(|| unsafe {
+        crate::bodies::completion::mpi_testall(
+            count,
+            array_of_requests,
+            flag,
+            array_of_statuses,
+        )
+    })
 }
 
 /// `PMPI_Testall`, in MPI since 1.1.
@@ -2989,14 +3313,21 @@ pub unsafe extern "C" fn MPI_Testall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Testall(
+pub unsafe extern "C-unwind" fn PMPI_Testall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_testall(count, array_of_requests, flag, array_of_statuses) }
+    run(|| unsafe {
+        crate::bodies::completion::mpi_testall(
+            count,
+            array_of_requests,
+            flag,
+            array_of_statuses,
+        )
+    })
 }
 
 /// `MPI_Testany`, in MPI since 1.1.
@@ -3004,7 +3335,7 @@ pub unsafe extern "C" fn PMPI_Testall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Testany(
+pub unsafe extern "C-unwind" fn MPI_Testany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     indx: *mut c_int,
@@ -3012,7 +3343,7 @@ pub unsafe extern "C" fn MPI_Testany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) })
 }
 
 /// `PMPI_Testany`, in MPI since 1.1.
@@ -3020,7 +3351,7 @@ pub unsafe extern "C" fn MPI_Testany(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Testany(
+pub unsafe extern "C-unwind" fn PMPI_Testany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     indx: *mut c_int,
@@ -3028,7 +3359,7 @@ pub unsafe extern "C" fn PMPI_Testany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status) })
 }
 
 /// `MPI_Testsome`, in MPI since 1.1.
@@ -3036,7 +3367,7 @@ pub unsafe extern "C" fn PMPI_Testany(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Testsome(
+pub unsafe extern "C-unwind" fn MPI_Testsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
     outcount: *mut c_int,
@@ -3044,7 +3375,7 @@ pub unsafe extern "C" fn MPI_Testsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::completion::mpi_testsome(
             incount,
             array_of_requests,
@@ -3052,7 +3383,7 @@ pub unsafe extern "C" fn MPI_Testsome(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `PMPI_Testsome`, in MPI since 1.1.
@@ -3060,7 +3391,7 @@ pub unsafe extern "C" fn MPI_Testsome(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Testsome(
+pub unsafe extern "C-unwind" fn PMPI_Testsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
     outcount: *mut c_int,
@@ -3068,7 +3399,7 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::completion::mpi_testsome(
             incount,
             array_of_requests,
@@ -3076,7 +3407,7 @@ pub unsafe extern "C" fn PMPI_Testsome(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `MPI_Wait`, in MPI since 1.1.
@@ -3084,9 +3415,12 @@ pub unsafe extern "C" fn PMPI_Testsome(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Wait(
+    request: *mut MPI_Request,
+    status: *mut MPI_Status,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_wait(request, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_wait(request, status) })
 }
 
 /// `PMPI_Wait`, in MPI since 1.1.
@@ -3094,9 +3428,12 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Wait(
+    request: *mut MPI_Request,
+    status: *mut MPI_Status,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_wait(request, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_wait(request, status) })
 }
 
 /// `MPI_Waitall`, in MPI since 1.1.
@@ -3104,13 +3441,13 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_S
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Waitall(
+pub unsafe extern "C-unwind" fn MPI_Waitall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) }
+    run(|| unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) })
 }
 
 /// `PMPI_Waitall`, in MPI since 1.1.
@@ -3118,13 +3455,13 @@ pub unsafe extern "C" fn MPI_Waitall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Waitall(
+pub unsafe extern "C-unwind" fn PMPI_Waitall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) }
+    run(|| unsafe { crate::bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses) })
 }
 
 /// `MPI_Waitany`, in MPI since 1.1.
@@ -3132,14 +3469,14 @@ pub unsafe extern "C" fn PMPI_Waitall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Waitany(
+pub unsafe extern "C-unwind" fn MPI_Waitany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) })
 }
 
 /// `PMPI_Waitany`, in MPI since 1.1.
@@ -3147,14 +3484,14 @@ pub unsafe extern "C" fn MPI_Waitany(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Waitany(
+pub unsafe extern "C-unwind" fn PMPI_Waitany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) }
+    run(|| unsafe { crate::bodies::completion::mpi_waitany(count, array_of_requests, indx, status) })
 }
 
 /// `MPI_Waitsome`, in MPI since 1.1.
@@ -3162,7 +3499,7 @@ pub unsafe extern "C" fn PMPI_Waitany(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Waitsome(
+pub unsafe extern "C-unwind" fn MPI_Waitsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
     outcount: *mut c_int,
@@ -3170,7 +3507,7 @@ pub unsafe extern "C" fn MPI_Waitsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::completion::mpi_waitsome(
             incount,
             array_of_requests,
@@ -3178,7 +3515,7 @@ pub unsafe extern "C" fn MPI_Waitsome(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }
 
 /// `PMPI_Waitsome`, in MPI since 1.1.
@@ -3186,7 +3523,7 @@ pub unsafe extern "C" fn MPI_Waitsome(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Waitsome(
+pub unsafe extern "C-unwind" fn PMPI_Waitsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
     outcount: *mut c_int,
@@ -3194,7 +3531,7 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::completion::mpi_waitsome(
             incount,
             array_of_requests,
@@ -3202,5 +3539,5 @@ pub unsafe extern "C" fn PMPI_Waitsome(
             array_of_indices,
             array_of_statuses,
         )
-    }
+    })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Pcontrol`, in MPI since 1.1; what C passes for the ellipsis is not looked at, so the declaration leaves it out.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
-    crate::bodies::profiling::mpi_pcontrol(level)
+pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int) -> c_int {
+    run(|| crate::bodies::profiling::mpi_pcontrol(level))
 }
 
 /// `PMPI_Pcontrol`, in MPI since 1.1; what C passes for the ellipsis is not looked at, so the declaration leaves it out.
@@ -22,6 +22,6 @@ pub unsafe extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
-    crate::bodies::profiling::mpi_pcontrol(level)
+pub unsafe extern "C-unwind" fn PMPI_Pcontrol(level: c_int) -> c_int {
+    run(|| crate::bodies::profiling::mpi_pcontrol(level))
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Session_finalize`, in MPI since 4.0.
@@ -13,9 +13,9 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_finalize(session) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_finalize(session) })
 }
 
 /// `PMPI_Session_finalize`, in MPI since 4.0.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_finalize(session) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_finalize(session) })
 }
 
 /// `MPI_Session_get_info`, in MPI since 4.0.
@@ -33,12 +33,12 @@ pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_i
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_get_info(
+pub unsafe extern "C-unwind" fn MPI_Session_get_info(
     session: MPI_Session,
     info_used: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) })
 }
 
 /// `PMPI_Session_get_info`, in MPI since 4.0.
@@ -46,12 +46,12 @@ pub unsafe extern "C" fn MPI_Session_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_info(
+pub unsafe extern "C-unwind" fn PMPI_Session_get_info(
     session: MPI_Session,
     info_used: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_info(session, info_used) })
 }
 
 /// `MPI_Session_get_nth_pset`, in MPI since 4.0.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_get_nth_pset(
+pub unsafe extern "C-unwind" fn MPI_Session_get_nth_pset(
     session: MPI_Session,
     info: MPI_Info,
     n: c_int,
@@ -67,7 +67,15 @@ pub unsafe extern "C" fn MPI_Session_get_nth_pset(
     pset_name: *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_nth_pset(session, info, n, pset_len, pset_name) }
+    run(|| unsafe {
+        crate::bodies::sessions::mpi_session_get_nth_pset(
+            session,
+            info,
+            n,
+            pset_len,
+            pset_name,
+        )
+    })
 }
 
 /// `PMPI_Session_get_nth_pset`, in MPI since 4.0.
@@ -75,7 +83,7 @@ pub unsafe extern "C" fn MPI_Session_get_nth_pset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
+pub unsafe extern "C-unwind" fn PMPI_Session_get_nth_pset(
     session: MPI_Session,
     info: MPI_Info,
     n: c_int,
@@ -83,7 +91,15 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_name: *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_nth_pset(session, info, n, pset_len, pset_name) }
+    run(|| unsafe {
+        crate::bodies::sessions::mpi_session_get_nth_pset(
+            session,
+            info,
+            n,
+            pset_len,
+            pset_name,
+        )
+    })
 }
 
 /// `MPI_Session_get_num_psets`, in MPI since 4.0.
@@ -91,13 +107,13 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_get_num_psets(
+pub unsafe extern "C-unwind" fn MPI_Session_get_num_psets(
     session: MPI_Session,
     info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) })
 }
 
 /// `PMPI_Session_get_num_psets`, in MPI since 4.0.
@@ -105,13 +121,13 @@ pub unsafe extern "C" fn MPI_Session_get_num_psets(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_num_psets(
+pub unsafe extern "C-unwind" fn PMPI_Session_get_num_psets(
     session: MPI_Session,
     info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_num_psets(session, info, npset_names) })
 }
 
 /// `MPI_Session_get_pset_info`, in MPI since 4.0.
@@ -119,13 +135,13 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_get_pset_info(
+pub unsafe extern "C-unwind" fn MPI_Session_get_pset_info(
     session: MPI_Session,
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) })
 }
 
 /// `PMPI_Session_get_pset_info`, in MPI since 4.0.
@@ -133,13 +149,13 @@ pub unsafe extern "C" fn MPI_Session_get_pset_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_pset_info(
+pub unsafe extern "C-unwind" fn PMPI_Session_get_pset_info(
     session: MPI_Session,
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_get_pset_info(session, pset_name, info) })
 }
 
 /// `MPI_Session_init`, in MPI since 4.0.
@@ -147,13 +163,13 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Session_init(
+pub unsafe extern "C-unwind" fn MPI_Session_init(
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) })
 }
 
 /// `PMPI_Session_init`, in MPI since 4.0.
@@ -161,11 +177,11 @@ pub unsafe extern "C" fn MPI_Session_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_init(
+pub unsafe extern "C-unwind" fn PMPI_Session_init(
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) }
+    run(|| unsafe { crate::bodies::sessions::mpi_session_init(info, errhandler, session) })
 }

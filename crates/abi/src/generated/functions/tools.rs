@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_T_category_changed`, in MPI since 3.0.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_changed" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_changed" }, Target::Tools))
 }
 
 /// `PMPI_T_category_changed`, in MPI since 3.0.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn MPI_T_category_changed(update_number: *mut c_int) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_changed" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_changed" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_categories`, in MPI since 3.0.
@@ -31,12 +31,12 @@ pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_categories(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_categories(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_categories" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_categories" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_categories`, in MPI since 3.0.
@@ -44,12 +44,12 @@ pub unsafe extern "C" fn MPI_T_category_get_categories(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_categories(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_categories(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_categories" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_categories" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_cvars`, in MPI since 3.0.
@@ -57,12 +57,12 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_cvars(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_cvars(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_cvars" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_cvars" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_cvars`, in MPI since 3.0.
@@ -70,12 +70,12 @@ pub unsafe extern "C" fn MPI_T_category_get_cvars(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_cvars(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_cvars(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_cvars" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_cvars" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_events`, in MPI since 4.0.
@@ -83,12 +83,12 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_events(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_events(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_events" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_events" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_events`, in MPI since 4.0.
@@ -96,12 +96,12 @@ pub unsafe extern "C" fn MPI_T_category_get_events(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_events(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_events(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_events" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_events" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_index`, in MPI since 3.1.
@@ -109,11 +109,11 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_index(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_index(
     name: *const c_char,
     cat_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_index" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_index`, in MPI since 3.1.
@@ -121,11 +121,11 @@ pub unsafe extern "C" fn MPI_T_category_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_index(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_index(
     name: *const c_char,
     cat_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_index" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_info`, in MPI since 3.0.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_info(
     cat_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn MPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_info`, in MPI since 3.0.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn MPI_T_category_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_info(
     cat_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_num`, in MPI since 3.0.
@@ -169,8 +169,8 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_num" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_num`, in MPI since 3.0.
@@ -178,8 +178,8 @@ pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_num" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_num_events`, in MPI since 4.0.
@@ -187,11 +187,11 @@ pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_num_events(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_num_events(
     cat_index: c_int,
     num_events: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_num_events" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_num_events" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_num_events`, in MPI since 4.0.
@@ -199,11 +199,11 @@ pub unsafe extern "C" fn MPI_T_category_get_num_events(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_num_events(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_num_events(
     cat_index: c_int,
     num_events: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_num_events" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_num_events" }, Target::Tools))
 }
 
 /// `MPI_T_category_get_pvars`, in MPI since 3.0.
@@ -211,12 +211,12 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_pvars(
+pub unsafe extern "C-unwind" fn MPI_T_category_get_pvars(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_pvars" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_pvars" }, Target::Tools))
 }
 
 /// `PMPI_T_category_get_pvars`, in MPI since 3.0.
@@ -224,12 +224,12 @@ pub unsafe extern "C" fn MPI_T_category_get_pvars(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_category_get_pvars(
+pub unsafe extern "C-unwind" fn PMPI_T_category_get_pvars(
     cat_index: c_int,
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_category_get_pvars" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_category_get_pvars" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_get_index`, in MPI since 3.1.
@@ -237,8 +237,11 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_index" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_cvar_get_index(
+    name: *const c_char,
+    cvar_index: *mut c_int,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_index" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_get_index`, in MPI since 3.1.
@@ -246,11 +249,11 @@ pub unsafe extern "C" fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_get_index(
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_get_index(
     name: *const c_char,
     cvar_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_index" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_get_info`, in MPI since 3.0.
@@ -258,7 +261,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_cvar_get_info(
     cvar_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -270,7 +273,7 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_get_info`, in MPI since 3.0.
@@ -278,7 +281,7 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_get_info(
     cvar_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -290,7 +293,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_get_num`, in MPI since 3.0.
@@ -298,8 +301,8 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_num" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_get_num`, in MPI since 3.0.
@@ -307,8 +310,8 @@ pub unsafe extern "C" fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_get_num" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_handle_alloc`, in MPI since 3.0.
@@ -316,13 +319,13 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
+pub unsafe extern "C-unwind" fn MPI_T_cvar_handle_alloc(
     cvar_index: c_int,
     obj_handle: *mut c_void,
     handle: *mut MPI_T_cvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_handle_alloc" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_handle_alloc`, in MPI since 3.0.
@@ -330,13 +333,13 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_handle_alloc(
     cvar_index: c_int,
     obj_handle: *mut c_void,
     handle: *mut MPI_T_cvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_handle_alloc" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_handle_free`, in MPI since 3.0.
@@ -344,8 +347,8 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_handle_free" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_handle_free" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_handle_free`, in MPI since 3.0.
@@ -353,8 +356,8 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_handle_free" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_handle_free" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_read`, in MPI since 3.0.
@@ -362,8 +365,11 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_read" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_cvar_read(
+    handle: MPI_T_cvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_read" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_read`, in MPI since 3.0.
@@ -371,8 +377,11 @@ pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_read" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_read(
+    handle: MPI_T_cvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_read" }, Target::Tools))
 }
 
 /// `MPI_T_cvar_write`, in MPI since 3.0.
@@ -380,8 +389,11 @@ pub unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_write" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_cvar_write(
+    handle: MPI_T_cvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_write" }, Target::Tools))
 }
 
 /// `PMPI_T_cvar_write`, in MPI since 3.0.
@@ -389,8 +401,11 @@ pub unsafe extern "C" fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_cvar_write" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_cvar_write(
+    handle: MPI_T_cvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_cvar_write" }, Target::Tools))
 }
 
 /// `MPI_T_enum_get_info`, in MPI since 3.0.
@@ -398,13 +413,13 @@ pub unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *cons
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_enum_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_enum_get_info(
     enumtype: MPI_T_enum,
     num: *mut c_int,
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_enum_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_enum_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_enum_get_info`, in MPI since 3.0.
@@ -412,13 +427,13 @@ pub unsafe extern "C" fn MPI_T_enum_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_enum_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_enum_get_info(
     enumtype: MPI_T_enum,
     num: *mut c_int,
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_enum_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_enum_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_enum_get_item`, in MPI since 3.0.
@@ -426,14 +441,14 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_enum_get_item(
+pub unsafe extern "C-unwind" fn MPI_T_enum_get_item(
     enumtype: MPI_T_enum,
     indx: c_int,
     value: *mut c_int,
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_enum_get_item" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_enum_get_item" }, Target::Tools))
 }
 
 /// `PMPI_T_enum_get_item`, in MPI since 3.0.
@@ -441,14 +456,14 @@ pub unsafe extern "C" fn MPI_T_enum_get_item(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_enum_get_item(
+pub unsafe extern "C-unwind" fn PMPI_T_enum_get_item(
     enumtype: MPI_T_enum,
     indx: c_int,
     value: *mut c_int,
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_enum_get_item" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_enum_get_item" }, Target::Tools))
 }
 
 /// `MPI_T_event_callback_get_info`, in MPI since 4.0.
@@ -456,12 +471,12 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_callback_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_event_callback_get_info(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_callback_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_callback_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_event_callback_get_info`, in MPI since 4.0.
@@ -469,12 +484,12 @@ pub unsafe extern "C" fn MPI_T_event_callback_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_event_callback_get_info(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_callback_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_callback_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_event_callback_set_info`, in MPI since 4.0.
@@ -482,12 +497,12 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_callback_set_info(
+pub unsafe extern "C-unwind" fn MPI_T_event_callback_set_info(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_callback_set_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_callback_set_info" }, Target::Tools))
 }
 
 /// `PMPI_T_event_callback_set_info`, in MPI since 4.0.
@@ -495,12 +510,12 @@ pub unsafe extern "C" fn MPI_T_event_callback_set_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
+pub unsafe extern "C-unwind" fn PMPI_T_event_callback_set_info(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_callback_set_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_callback_set_info" }, Target::Tools))
 }
 
 /// `MPI_T_event_copy`, in MPI since 4.0.
@@ -508,11 +523,11 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_copy(
+pub unsafe extern "C-unwind" fn MPI_T_event_copy(
     event_instance: MPI_T_event_instance,
     buffer: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_copy" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_copy" }, Target::Tools))
 }
 
 /// `PMPI_T_event_copy`, in MPI since 4.0.
@@ -520,11 +535,11 @@ pub unsafe extern "C" fn MPI_T_event_copy(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_copy(
+pub unsafe extern "C-unwind" fn PMPI_T_event_copy(
     event_instance: MPI_T_event_instance,
     buffer: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_copy" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_copy" }, Target::Tools))
 }
 
 /// `MPI_T_event_get_index`, in MPI since 4.0.
@@ -532,11 +547,11 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_index(
+pub unsafe extern "C-unwind" fn MPI_T_event_get_index(
     name: *const c_char,
     event_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_index" }, Target::Tools))
 }
 
 /// `PMPI_T_event_get_index`, in MPI since 4.0.
@@ -544,11 +559,11 @@ pub unsafe extern "C" fn MPI_T_event_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_get_index(
+pub unsafe extern "C-unwind" fn PMPI_T_event_get_index(
     name: *const c_char,
     event_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_index" }, Target::Tools))
 }
 
 /// `MPI_T_event_get_info`, in MPI since 4.0.
@@ -556,7 +571,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_event_get_info(
     event_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -570,7 +585,7 @@ pub unsafe extern "C" fn MPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_event_get_info`, in MPI since 4.0.
@@ -578,7 +593,7 @@ pub unsafe extern "C" fn MPI_T_event_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_event_get_info(
     event_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -592,7 +607,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_event_get_num`, in MPI since 4.0.
@@ -600,8 +615,8 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_num" }, Target::Tools))
 }
 
 /// `PMPI_T_event_get_num`, in MPI since 4.0.
@@ -609,8 +624,8 @@ pub unsafe extern "C" fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_num" }, Target::Tools))
 }
 
 /// `MPI_T_event_get_source`, in MPI since 4.0.
@@ -618,11 +633,11 @@ pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_source(
+pub unsafe extern "C-unwind" fn MPI_T_event_get_source(
     event_instance: MPI_T_event_instance,
     source_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_source" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_source" }, Target::Tools))
 }
 
 /// `PMPI_T_event_get_source`, in MPI since 4.0.
@@ -630,11 +645,11 @@ pub unsafe extern "C" fn MPI_T_event_get_source(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_get_source(
+pub unsafe extern "C-unwind" fn PMPI_T_event_get_source(
     event_instance: MPI_T_event_instance,
     source_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_source" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_source" }, Target::Tools))
 }
 
 /// `MPI_T_event_get_timestamp`, in MPI since 4.0.
@@ -642,11 +657,11 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_timestamp(
+pub unsafe extern "C-unwind" fn MPI_T_event_get_timestamp(
     event_instance: MPI_T_event_instance,
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_timestamp" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_timestamp" }, Target::Tools))
 }
 
 /// `PMPI_T_event_get_timestamp`, in MPI since 4.0.
@@ -654,11 +669,11 @@ pub unsafe extern "C" fn MPI_T_event_get_timestamp(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
+pub unsafe extern "C-unwind" fn PMPI_T_event_get_timestamp(
     event_instance: MPI_T_event_instance,
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_get_timestamp" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_get_timestamp" }, Target::Tools))
 }
 
 /// `MPI_T_event_handle_alloc`, in MPI since 4.0.
@@ -666,13 +681,13 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_alloc(
+pub unsafe extern "C-unwind" fn MPI_T_event_handle_alloc(
     event_index: c_int,
     obj_handle: *mut c_void,
     info: MPI_Info,
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_alloc" }, Target::Tools))
 }
 
 /// `PMPI_T_event_handle_alloc`, in MPI since 4.0.
@@ -680,13 +695,13 @@ pub unsafe extern "C" fn MPI_T_event_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
+pub unsafe extern "C-unwind" fn PMPI_T_event_handle_alloc(
     event_index: c_int,
     obj_handle: *mut c_void,
     info: MPI_Info,
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_alloc" }, Target::Tools))
 }
 
 /// `MPI_T_event_handle_free`, in MPI since 4.0.
@@ -694,12 +709,12 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_free(
+pub unsafe extern "C-unwind" fn MPI_T_event_handle_free(
     event_registration: MPI_T_event_registration,
     user_data: *mut c_void,
     free_cb_function: MPI_T_event_free_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_free" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_free" }, Target::Tools))
 }
 
 /// `PMPI_T_event_handle_free`, in MPI since 4.0.
@@ -707,12 +722,12 @@ pub unsafe extern "C" fn MPI_T_event_handle_free(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_handle_free(
+pub unsafe extern "C-unwind" fn PMPI_T_event_handle_free(
     event_registration: MPI_T_event_registration,
     user_data: *mut c_void,
     free_cb_function: MPI_T_event_free_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_free" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_free" }, Target::Tools))
 }
 
 /// `MPI_T_event_handle_get_info`, in MPI since 4.0.
@@ -720,11 +735,11 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_event_handle_get_info(
     event_registration: MPI_T_event_registration,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_event_handle_get_info`, in MPI since 4.0.
@@ -732,11 +747,11 @@ pub unsafe extern "C" fn MPI_T_event_handle_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_event_handle_get_info(
     event_registration: MPI_T_event_registration,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_event_handle_set_info`, in MPI since 4.0.
@@ -744,11 +759,11 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_set_info(
+pub unsafe extern "C-unwind" fn MPI_T_event_handle_set_info(
     event_registration: MPI_T_event_registration,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_set_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_set_info" }, Target::Tools))
 }
 
 /// `PMPI_T_event_handle_set_info`, in MPI since 4.0.
@@ -756,11 +771,11 @@ pub unsafe extern "C" fn MPI_T_event_handle_set_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
+pub unsafe extern "C-unwind" fn PMPI_T_event_handle_set_info(
     event_registration: MPI_T_event_registration,
     info: MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_handle_set_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_handle_set_info" }, Target::Tools))
 }
 
 /// `MPI_T_event_read`, in MPI since 4.0.
@@ -768,12 +783,12 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_read(
+pub unsafe extern "C-unwind" fn MPI_T_event_read(
     event_instance: MPI_T_event_instance,
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_read" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_read" }, Target::Tools))
 }
 
 /// `PMPI_T_event_read`, in MPI since 4.0.
@@ -781,12 +796,12 @@ pub unsafe extern "C" fn MPI_T_event_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_read(
+pub unsafe extern "C-unwind" fn PMPI_T_event_read(
     event_instance: MPI_T_event_instance,
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_read" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_read" }, Target::Tools))
 }
 
 /// `MPI_T_event_register_callback`, in MPI since 4.0.
@@ -794,14 +809,14 @@ pub unsafe extern "C" fn PMPI_T_event_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_register_callback(
+pub unsafe extern "C-unwind" fn MPI_T_event_register_callback(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info: MPI_Info,
     user_data: *mut c_void,
     event_cb_function: MPI_T_event_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_register_callback" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_register_callback" }, Target::Tools))
 }
 
 /// `PMPI_T_event_register_callback`, in MPI since 4.0.
@@ -809,14 +824,14 @@ pub unsafe extern "C" fn MPI_T_event_register_callback(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_register_callback(
+pub unsafe extern "C-unwind" fn PMPI_T_event_register_callback(
     event_registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
     info: MPI_Info,
     user_data: *mut c_void,
     event_cb_function: MPI_T_event_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_register_callback" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_register_callback" }, Target::Tools))
 }
 
 /// `MPI_T_event_set_dropped_handler`, in MPI since 4.0.
@@ -824,11 +839,11 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
+pub unsafe extern "C-unwind" fn MPI_T_event_set_dropped_handler(
     event_registration: MPI_T_event_registration,
     dropped_cb_function: MPI_T_event_dropped_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_set_dropped_handler" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_set_dropped_handler" }, Target::Tools))
 }
 
 /// `PMPI_T_event_set_dropped_handler`, in MPI since 4.0.
@@ -836,11 +851,11 @@ pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
+pub unsafe extern "C-unwind" fn PMPI_T_event_set_dropped_handler(
     event_registration: MPI_T_event_registration,
     dropped_cb_function: MPI_T_event_dropped_cb_function,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_event_set_dropped_handler" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_event_set_dropped_handler" }, Target::Tools))
 }
 
 /// `MPI_T_finalize`, in MPI since 3.0.
@@ -848,8 +863,8 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_finalize" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_finalize() -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_finalize" }, Target::Tools))
 }
 
 /// `PMPI_T_finalize`, in MPI since 3.0.
@@ -857,8 +872,8 @@ pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_finalize" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_finalize() -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_finalize" }, Target::Tools))
 }
 
 /// `MPI_T_init_thread`, in MPI since 3.0.
@@ -866,8 +881,8 @@ pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_init_thread" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_init_thread" }, Target::Tools))
 }
 
 /// `PMPI_T_init_thread`, in MPI since 3.0.
@@ -875,8 +890,8 @@ pub unsafe extern "C" fn MPI_T_init_thread(required: c_int, provided: *mut c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_init_thread" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_init_thread" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_get_index`, in MPI since 3.1.
@@ -884,12 +899,12 @@ pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_index(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_get_index(
     name: *const c_char,
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_index" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_get_index`, in MPI since 3.1.
@@ -897,12 +912,12 @@ pub unsafe extern "C" fn MPI_T_pvar_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_get_index(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_get_index(
     name: *const c_char,
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_index" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_index" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_get_info`, in MPI since 3.0.
@@ -910,7 +925,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_get_info(
     pvar_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -925,7 +940,7 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_get_info`, in MPI since 3.0.
@@ -933,7 +948,7 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_get_info(
     pvar_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -948,7 +963,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_get_num`, in MPI since 3.0.
@@ -956,8 +971,8 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_num" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_get_num`, in MPI since 3.0.
@@ -965,8 +980,8 @@ pub unsafe extern "C" fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_get_num" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_handle_alloc`, in MPI since 3.0.
@@ -974,14 +989,14 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_handle_alloc(
     session: MPI_T_pvar_session,
     pvar_index: c_int,
     obj_handle: *mut c_void,
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_handle_alloc" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_handle_alloc`, in MPI since 3.0.
@@ -989,14 +1004,14 @@ pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_handle_alloc(
     session: MPI_T_pvar_session,
     pvar_index: c_int,
     obj_handle: *mut c_void,
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_handle_alloc" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_handle_alloc" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_handle_free`, in MPI since 3.0.
@@ -1004,11 +1019,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_handle_free(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_handle_free" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_handle_free" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_handle_free`, in MPI since 3.0.
@@ -1016,11 +1031,11 @@ pub unsafe extern "C" fn MPI_T_pvar_handle_free(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_handle_free" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_handle_free" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_read`, in MPI since 3.0.
@@ -1028,12 +1043,12 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_read(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_read(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_read" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_read" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_read`, in MPI since 3.0.
@@ -1041,12 +1056,12 @@ pub unsafe extern "C" fn MPI_T_pvar_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_read(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_read(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_read" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_read" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_readreset`, in MPI since 3.0.
@@ -1054,12 +1069,12 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_readreset(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_readreset(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_readreset" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_readreset" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_readreset`, in MPI since 3.0.
@@ -1067,12 +1082,12 @@ pub unsafe extern "C" fn MPI_T_pvar_readreset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_readreset(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_readreset(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_readreset" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_readreset" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_reset`, in MPI since 3.0.
@@ -1080,11 +1095,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_reset(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_reset(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_reset" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_reset" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_reset`, in MPI since 3.0.
@@ -1092,11 +1107,11 @@ pub unsafe extern "C" fn MPI_T_pvar_reset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_reset(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_reset(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_reset" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_reset" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_session_create`, in MPI since 3.0.
@@ -1104,8 +1119,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_session_create" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_pvar_session_create(
+    session: *mut MPI_T_pvar_session,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_session_create" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_session_create`, in MPI since 3.0.
@@ -1113,8 +1130,10 @@ pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_sess
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_session_create" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_session_create(
+    session: *mut MPI_T_pvar_session,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_session_create" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_session_free`, in MPI since 3.0.
@@ -1122,8 +1141,8 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_create(session: *mut MPI_T_pvar_ses
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_session_free" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_session_free" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_session_free`, in MPI since 3.0.
@@ -1131,8 +1150,8 @@ pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_sessio
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_session_free" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_session_free" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_start`, in MPI since 3.0.
@@ -1140,11 +1159,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_sessi
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_start(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_start(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_start" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_start" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_start`, in MPI since 3.0.
@@ -1152,11 +1171,11 @@ pub unsafe extern "C" fn MPI_T_pvar_start(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_start(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_start(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_start" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_start" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_stop`, in MPI since 3.0.
@@ -1164,11 +1183,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_stop(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_stop(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_stop" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_stop" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_stop`, in MPI since 3.0.
@@ -1176,11 +1195,11 @@ pub unsafe extern "C" fn MPI_T_pvar_stop(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_stop(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_stop(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_stop" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_stop" }, Target::Tools))
 }
 
 /// `MPI_T_pvar_write`, in MPI since 3.0.
@@ -1188,12 +1207,12 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_write(
+pub unsafe extern "C-unwind" fn MPI_T_pvar_write(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_write" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_write" }, Target::Tools))
 }
 
 /// `PMPI_T_pvar_write`, in MPI since 3.0.
@@ -1201,12 +1220,12 @@ pub unsafe extern "C" fn MPI_T_pvar_write(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_pvar_write(
+pub unsafe extern "C-unwind" fn PMPI_T_pvar_write(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_pvar_write" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_pvar_write" }, Target::Tools))
 }
 
 /// `MPI_T_source_get_info`, in MPI since 4.0.
@@ -1214,7 +1233,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_source_get_info(
+pub unsafe extern "C-unwind" fn MPI_T_source_get_info(
     source_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -1225,7 +1244,7 @@ pub unsafe extern "C" fn MPI_T_source_get_info(
     max_ticks: *mut MPI_Count,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_info" }, Target::Tools))
 }
 
 /// `PMPI_T_source_get_info`, in MPI since 4.0.
@@ -1233,7 +1252,7 @@ pub unsafe extern "C" fn MPI_T_source_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_source_get_info(
+pub unsafe extern "C-unwind" fn PMPI_T_source_get_info(
     source_index: c_int,
     name: *mut c_char,
     name_len: *mut c_int,
@@ -1244,7 +1263,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut MPI_Count,
     info: *mut MPI_Info,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_info" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_info" }, Target::Tools))
 }
 
 /// `MPI_T_source_get_num`, in MPI since 4.0.
@@ -1252,8 +1271,8 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_num" }, Target::Tools))
 }
 
 /// `PMPI_T_source_get_num`, in MPI since 4.0.
@@ -1261,8 +1280,8 @@ pub unsafe extern "C" fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_num" }, Target::Tools)
+pub unsafe extern "C-unwind" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_num" }, Target::Tools))
 }
 
 /// `MPI_T_source_get_timestamp`, in MPI since 4.0.
@@ -1270,11 +1289,11 @@ pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_source_get_timestamp(
+pub unsafe extern "C-unwind" fn MPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_timestamp" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_timestamp" }, Target::Tools))
 }
 
 /// `PMPI_T_source_get_timestamp`, in MPI since 4.0.
@@ -1282,9 +1301,9 @@ pub unsafe extern "C" fn MPI_T_source_get_timestamp(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
+pub unsafe extern "C-unwind" fn PMPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut MPI_Count,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_T_source_get_timestamp" }, Target::Tools)
+    run(|| crate::unsupported(&Entry { name: "MPI_T_source_get_timestamp" }, Target::Tools))
 }

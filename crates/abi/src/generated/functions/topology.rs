@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Cart_coords`, in MPI since 1.1.
@@ -13,14 +13,14 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_coords(
+pub unsafe extern "C-unwind" fn MPI_Cart_coords(
     comm: MPI_Comm,
     rank: c_int,
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) })
 }
 
 /// `PMPI_Cart_coords`, in MPI since 1.1.
@@ -28,14 +28,14 @@ pub unsafe extern "C" fn MPI_Cart_coords(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_coords(
+pub unsafe extern "C-unwind" fn PMPI_Cart_coords(
     comm: MPI_Comm,
     rank: c_int,
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords) })
 }
 
 /// `MPI_Cart_create`, in MPI since 1.1.
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_create(
+pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_old: MPI_Comm,
     ndims: c_int,
     dims: *const c_int,
@@ -52,7 +52,16 @@ pub unsafe extern "C" fn MPI_Cart_create(
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_create(comm_old, ndims, dims, periods, reorder, comm_cart) }
+    run(|| unsafe {
+        crate::bodies::topologies::mpi_cart_create(
+            comm_old,
+            ndims,
+            dims,
+            periods,
+            reorder,
+            comm_cart,
+        )
+    })
 }
 
 /// `PMPI_Cart_create`, in MPI since 1.1.
@@ -60,7 +69,7 @@ pub unsafe extern "C" fn MPI_Cart_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_create(
+pub unsafe extern "C-unwind" fn PMPI_Cart_create(
     comm_old: MPI_Comm,
     ndims: c_int,
     dims: *const c_int,
@@ -69,7 +78,16 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_create(comm_old, ndims, dims, periods, reorder, comm_cart) }
+    run(|| unsafe {
+        crate::bodies::topologies::mpi_cart_create(
+            comm_old,
+            ndims,
+            dims,
+            periods,
+            reorder,
+            comm_cart,
+        )
+    })
 }
 
 /// `MPI_Cart_get`, in MPI since 1.1.
@@ -77,7 +95,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_get(
+pub unsafe extern "C-unwind" fn MPI_Cart_get(
     comm: MPI_Comm,
     maxdims: c_int,
     dims: *mut c_int,
@@ -85,7 +103,7 @@ pub unsafe extern "C" fn MPI_Cart_get(
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) })
 }
 
 /// `PMPI_Cart_get`, in MPI since 1.1.
@@ -93,7 +111,7 @@ pub unsafe extern "C" fn MPI_Cart_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_get(
+pub unsafe extern "C-unwind" fn PMPI_Cart_get(
     comm: MPI_Comm,
     maxdims: c_int,
     dims: *mut c_int,
@@ -101,7 +119,7 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords) })
 }
 
 /// `MPI_Cart_map`, in MPI since 1.1.
@@ -109,7 +127,7 @@ pub unsafe extern "C" fn PMPI_Cart_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_map(
+pub unsafe extern "C-unwind" fn MPI_Cart_map(
     comm: MPI_Comm,
     ndims: c_int,
     dims: *const c_int,
@@ -117,7 +135,7 @@ pub unsafe extern "C" fn MPI_Cart_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) })
 }
 
 /// `PMPI_Cart_map`, in MPI since 1.1.
@@ -125,7 +143,7 @@ pub unsafe extern "C" fn MPI_Cart_map(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_map(
+pub unsafe extern "C-unwind" fn PMPI_Cart_map(
     comm: MPI_Comm,
     ndims: c_int,
     dims: *const c_int,
@@ -133,7 +151,7 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank) })
 }
 
 /// `MPI_Cart_rank`, in MPI since 1.1.
@@ -141,13 +159,13 @@ pub unsafe extern "C" fn PMPI_Cart_map(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_rank(
+pub unsafe extern "C-unwind" fn MPI_Cart_rank(
     comm: MPI_Comm,
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) })
 }
 
 /// `PMPI_Cart_rank`, in MPI since 1.1.
@@ -155,13 +173,13 @@ pub unsafe extern "C" fn MPI_Cart_rank(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_rank(
+pub unsafe extern "C-unwind" fn PMPI_Cart_rank(
     comm: MPI_Comm,
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_rank(comm, coords, rank) })
 }
 
 /// `MPI_Cart_shift`, in MPI since 1.1.
@@ -169,7 +187,7 @@ pub unsafe extern "C" fn PMPI_Cart_rank(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_shift(
+pub unsafe extern "C-unwind" fn MPI_Cart_shift(
     comm: MPI_Comm,
     direction: c_int,
     disp: c_int,
@@ -177,7 +195,15 @@ pub unsafe extern "C" fn MPI_Cart_shift(
     rank_dest: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_shift(comm, direction, disp, rank_source, rank_dest) }
+    run(|| unsafe {
+        crate::bodies::topologies::mpi_cart_shift(
+            comm,
+            direction,
+            disp,
+            rank_source,
+            rank_dest,
+        )
+    })
 }
 
 /// `PMPI_Cart_shift`, in MPI since 1.1.
@@ -185,7 +211,7 @@ pub unsafe extern "C" fn MPI_Cart_shift(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_shift(
+pub unsafe extern "C-unwind" fn PMPI_Cart_shift(
     comm: MPI_Comm,
     direction: c_int,
     disp: c_int,
@@ -193,7 +219,15 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_dest: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_shift(comm, direction, disp, rank_source, rank_dest) }
+    run(|| unsafe {
+        crate::bodies::topologies::mpi_cart_shift(
+            comm,
+            direction,
+            disp,
+            rank_source,
+            rank_dest,
+        )
+    })
 }
 
 /// `MPI_Cart_sub`, in MPI since 1.1.
@@ -201,13 +235,13 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cart_sub(
+pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     comm: MPI_Comm,
     remain_dims: *const c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) })
 }
 
 /// `PMPI_Cart_sub`, in MPI since 1.1.
@@ -215,13 +249,13 @@ pub unsafe extern "C" fn MPI_Cart_sub(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cart_sub(
+pub unsafe extern "C-unwind" fn PMPI_Cart_sub(
     comm: MPI_Comm,
     remain_dims: *const c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm) })
 }
 
 /// `MPI_Cartdim_get`, in MPI since 1.1.
@@ -229,9 +263,9 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) })
 }
 
 /// `PMPI_Cartdim_get`, in MPI since 1.1.
@@ -239,9 +273,9 @@ pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) }
+    run(|| unsafe { crate::bodies::topologies::mpi_cartdim_get(comm, ndims) })
 }
 
 /// `MPI_Dims_create`, in MPI since 1.1.
@@ -249,9 +283,13 @@ pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Dims_create(
+    nnodes: c_int,
+    ndims: c_int,
+    dims: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) }
+    run(|| unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) })
 }
 
 /// `PMPI_Dims_create`, in MPI since 1.1.
@@ -259,9 +297,13 @@ pub unsafe extern "C" fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Dims_create(
+    nnodes: c_int,
+    ndims: c_int,
+    dims: *mut c_int,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) }
+    run(|| unsafe { crate::bodies::topologies::mpi_dims_create(nnodes, ndims, dims) })
 }
 
 /// `MPI_Dist_graph_create`, in MPI since 2.2.
@@ -269,7 +311,7 @@ pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mu
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Dist_graph_create(
+pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_old: MPI_Comm,
     n: c_int,
     sources: *const c_int,
@@ -281,7 +323,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_create(
             comm_old,
             n,
@@ -293,7 +335,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
             reorder,
             comm_dist_graph,
         )
-    }
+    })
 }
 
 /// `PMPI_Dist_graph_create`, in MPI since 2.2.
@@ -301,7 +343,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Dist_graph_create(
+pub unsafe extern "C-unwind" fn PMPI_Dist_graph_create(
     comm_old: MPI_Comm,
     n: c_int,
     sources: *const c_int,
@@ -313,7 +355,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_create(
             comm_old,
             n,
@@ -325,7 +367,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             reorder,
             comm_dist_graph,
         )
-    }
+    })
 }
 
 /// `MPI_Dist_graph_create_adjacent`, in MPI since 2.2.
@@ -333,7 +375,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
+pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_old: MPI_Comm,
     indegree: c_int,
     sources: *const c_int,
@@ -346,7 +388,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_create_adjacent(
             comm_old,
             indegree,
@@ -359,7 +401,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
             reorder,
             comm_dist_graph,
         )
-    }
+    })
 }
 
 /// `PMPI_Dist_graph_create_adjacent`, in MPI since 2.2.
@@ -367,7 +409,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
+pub unsafe extern "C-unwind" fn PMPI_Dist_graph_create_adjacent(
     comm_old: MPI_Comm,
     indegree: c_int,
     sources: *const c_int,
@@ -380,7 +422,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_create_adjacent(
             comm_old,
             indegree,
@@ -393,7 +435,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             reorder,
             comm_dist_graph,
         )
-    }
+    })
 }
 
 /// `MPI_Dist_graph_neighbors`, in MPI since 2.2.
@@ -401,7 +443,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Dist_graph_neighbors(
+pub unsafe extern "C-unwind" fn MPI_Dist_graph_neighbors(
     comm: MPI_Comm,
     maxindegree: c_int,
     sources: *mut c_int,
@@ -411,7 +453,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors(
     destweights: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_neighbors(
             comm,
             maxindegree,
@@ -421,7 +463,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors(
             destinations,
             destweights,
         )
-    }
+    })
 }
 
 /// `PMPI_Dist_graph_neighbors`, in MPI since 2.2.
@@ -429,7 +471,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
+pub unsafe extern "C-unwind" fn PMPI_Dist_graph_neighbors(
     comm: MPI_Comm,
     maxindegree: c_int,
     sources: *mut c_int,
@@ -439,7 +481,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
     destweights: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_neighbors(
             comm,
             maxindegree,
@@ -449,7 +491,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
             destinations,
             destweights,
         )
-    }
+    })
 }
 
 /// `MPI_Dist_graph_neighbors_count`, in MPI since 2.2.
@@ -457,21 +499,21 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Dist_graph_neighbors_count(
+pub unsafe extern "C-unwind" fn MPI_Dist_graph_neighbors_count(
     comm: MPI_Comm,
     indegree: *mut c_int,
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_neighbors_count(
             comm,
             indegree,
             outdegree,
             weighted,
         )
-    }
+    })
 }
 
 /// `PMPI_Dist_graph_neighbors_count`, in MPI since 2.2.
@@ -479,21 +521,21 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
+pub unsafe extern "C-unwind" fn PMPI_Dist_graph_neighbors_count(
     comm: MPI_Comm,
     indegree: *mut c_int,
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_dist_graph_neighbors_count(
             comm,
             indegree,
             outdegree,
             weighted,
         )
-    }
+    })
 }
 
 /// `MPI_Graph_create`, in MPI since 1.1.
@@ -501,7 +543,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graph_create(
+pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_old: MPI_Comm,
     nnodes: c_int,
     indx: *const c_int,
@@ -510,7 +552,7 @@ pub unsafe extern "C" fn MPI_Graph_create(
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_graph_create(
             comm_old,
             nnodes,
@@ -519,7 +561,7 @@ pub unsafe extern "C" fn MPI_Graph_create(
             reorder,
             comm_graph,
         )
-    }
+    })
 }
 
 /// `PMPI_Graph_create`, in MPI since 1.1.
@@ -527,7 +569,7 @@ pub unsafe extern "C" fn MPI_Graph_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graph_create(
+pub unsafe extern "C-unwind" fn PMPI_Graph_create(
     comm_old: MPI_Comm,
     nnodes: c_int,
     indx: *const c_int,
@@ -536,7 +578,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::graphs::mpi_graph_create(
             comm_old,
             nnodes,
@@ -545,7 +587,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             reorder,
             comm_graph,
         )
-    }
+    })
 }
 
 /// `MPI_Graph_get`, in MPI since 1.1.
@@ -553,7 +595,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graph_get(
+pub unsafe extern "C-unwind" fn MPI_Graph_get(
     comm: MPI_Comm,
     maxindex: c_int,
     maxedges: c_int,
@@ -561,7 +603,7 @@ pub unsafe extern "C" fn MPI_Graph_get(
     edges: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) })
 }
 
 /// `PMPI_Graph_get`, in MPI since 1.1.
@@ -569,7 +611,7 @@ pub unsafe extern "C" fn MPI_Graph_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graph_get(
+pub unsafe extern "C-unwind" fn PMPI_Graph_get(
     comm: MPI_Comm,
     maxindex: c_int,
     maxedges: c_int,
@@ -577,7 +619,7 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     edges: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges) })
 }
 
 /// `MPI_Graph_map`, in MPI since 1.1.
@@ -585,7 +627,7 @@ pub unsafe extern "C" fn PMPI_Graph_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graph_map(
+pub unsafe extern "C-unwind" fn MPI_Graph_map(
     comm: MPI_Comm,
     nnodes: c_int,
     indx: *const c_int,
@@ -593,7 +635,7 @@ pub unsafe extern "C" fn MPI_Graph_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) })
 }
 
 /// `PMPI_Graph_map`, in MPI since 1.1.
@@ -601,7 +643,7 @@ pub unsafe extern "C" fn MPI_Graph_map(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graph_map(
+pub unsafe extern "C-unwind" fn PMPI_Graph_map(
     comm: MPI_Comm,
     nnodes: c_int,
     indx: *const c_int,
@@ -609,7 +651,7 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank) })
 }
 
 /// `MPI_Graph_neighbors`, in MPI since 1.1.
@@ -617,14 +659,21 @@ pub unsafe extern "C" fn PMPI_Graph_map(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graph_neighbors(
+pub unsafe extern "C-unwind" fn MPI_Graph_neighbors(
     comm: MPI_Comm,
     rank: c_int,
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, neighbors) }
+    run(|| unsafe {
+        crate::bodies::topologies::graphs::mpi_graph_neighbors(
+            comm,
+            rank,
+            maxneighbors,
+            neighbors,
+        )
+    })
 }
 
 /// `PMPI_Graph_neighbors`, in MPI since 1.1.
@@ -632,14 +681,21 @@ pub unsafe extern "C" fn MPI_Graph_neighbors(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graph_neighbors(
+pub unsafe extern "C-unwind" fn PMPI_Graph_neighbors(
     comm: MPI_Comm,
     rank: c_int,
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, neighbors) }
+    run(|| unsafe {
+        crate::bodies::topologies::graphs::mpi_graph_neighbors(
+            comm,
+            rank,
+            maxneighbors,
+            neighbors,
+        )
+    })
 }
 
 /// `MPI_Graph_neighbors_count`, in MPI since 1.1.
@@ -647,13 +703,13 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graph_neighbors_count(
+pub unsafe extern "C-unwind" fn MPI_Graph_neighbors_count(
     comm: MPI_Comm,
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) })
 }
 
 /// `PMPI_Graph_neighbors_count`, in MPI since 1.1.
@@ -661,13 +717,13 @@ pub unsafe extern "C" fn MPI_Graph_neighbors_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
+pub unsafe extern "C-unwind" fn PMPI_Graph_neighbors_count(
     comm: MPI_Comm,
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors) })
 }
 
 /// `MPI_Graphdims_get`, in MPI since 1.1.
@@ -675,13 +731,13 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Graphdims_get(
+pub unsafe extern "C-unwind" fn MPI_Graphdims_get(
     comm: MPI_Comm,
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) })
 }
 
 /// `PMPI_Graphdims_get`, in MPI since 1.1.
@@ -689,13 +745,13 @@ pub unsafe extern "C" fn MPI_Graphdims_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Graphdims_get(
+pub unsafe extern "C-unwind" fn PMPI_Graphdims_get(
     comm: MPI_Comm,
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) }
+    run(|| unsafe { crate::bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges) })
 }
 
 /// `MPI_Ineighbor_allgather`, in MPI since 3.0.
@@ -703,7 +759,7 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_allgather(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -714,7 +770,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -725,7 +781,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
             comm,
             Way::begun("MPI_Ineighbor_allgather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_allgather`, in MPI since 3.0.
@@ -733,7 +789,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -744,7 +800,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -755,7 +811,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             comm,
             Way::begun("MPI_Ineighbor_allgather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_allgather_c`, in MPI since 4.0.
@@ -763,7 +819,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -774,7 +830,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -785,7 +841,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
             comm,
             Way::begun("MPI_Ineighbor_allgather", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_allgather_c`, in MPI since 4.0.
@@ -793,7 +849,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -804,7 +860,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -815,7 +871,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             comm,
             Way::begun("MPI_Ineighbor_allgather", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_allgatherv`, in MPI since 3.0.
@@ -823,7 +879,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -835,7 +891,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -847,7 +903,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
             comm,
             Way::begun("MPI_Ineighbor_allgatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_allgatherv`, in MPI since 3.0.
@@ -855,7 +911,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -867,7 +923,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -879,7 +935,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             comm,
             Way::begun("MPI_Ineighbor_allgatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_allgatherv_c`, in MPI since 4.0.
@@ -887,7 +943,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -899,7 +955,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -911,7 +967,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
             comm,
             Way::begun("MPI_Ineighbor_allgatherv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_allgatherv_c`, in MPI since 4.0.
@@ -919,7 +975,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -931,7 +987,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -943,7 +999,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             comm,
             Way::begun("MPI_Ineighbor_allgatherv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoall`, in MPI since 3.0.
@@ -951,7 +1007,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -962,7 +1018,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -973,7 +1029,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
             comm,
             Way::begun("MPI_Ineighbor_alltoall", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoall`, in MPI since 3.0.
@@ -981,7 +1037,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -992,7 +1048,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -1003,7 +1059,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             comm,
             Way::begun("MPI_Ineighbor_alltoall", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoall_c`, in MPI since 4.0.
@@ -1011,7 +1067,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1022,7 +1078,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -1033,7 +1089,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoall", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoall_c`, in MPI since 4.0.
@@ -1041,7 +1097,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1052,7 +1108,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -1063,7 +1119,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoall", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoallv`, in MPI since 3.0.
@@ -1071,7 +1127,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1084,7 +1140,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1097,7 +1153,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
             comm,
             Way::begun("MPI_Ineighbor_alltoallv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoallv`, in MPI since 3.0.
@@ -1105,7 +1161,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -1118,7 +1174,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1131,7 +1187,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             comm,
             Way::begun("MPI_Ineighbor_alltoallv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoallv_c`, in MPI since 4.0.
@@ -1139,7 +1195,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1152,7 +1208,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1165,7 +1221,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoallv", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoallv_c`, in MPI since 4.0.
@@ -1173,7 +1229,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1186,7 +1242,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1199,7 +1255,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoallv", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoallw`, in MPI since 3.0.
@@ -1207,7 +1263,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -1220,7 +1276,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1233,7 +1289,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
             comm,
             Way::begun("MPI_Ineighbor_alltoallw", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoallw`, in MPI since 3.0.
@@ -1241,7 +1297,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -1254,7 +1310,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -1267,7 +1323,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             comm,
             Way::begun("MPI_Ineighbor_alltoallw", request),
         )
-    }
+    })
 }
 
 /// `MPI_Ineighbor_alltoallw_c`, in MPI since 4.0.
@@ -1275,7 +1331,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
+pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1288,7 +1344,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1301,7 +1357,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoallw", request),
         )
-    }
+    })
 }
 
 /// `PMPI_Ineighbor_alltoallw_c`, in MPI since 4.0.
@@ -1309,7 +1365,7 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
+pub unsafe extern "C-unwind" fn PMPI_Ineighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -1322,7 +1378,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -1335,7 +1391,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             comm,
             Way::begun("MPI_Ineighbor_alltoallw", request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgather`, in MPI since 3.0.
@@ -1343,7 +1399,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgather(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1353,7 +1409,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -1364,7 +1420,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather(
             comm,
             Way::blocking("MPI_Neighbor_allgather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgather`, in MPI since 3.0.
@@ -1372,7 +1428,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgather(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1382,7 +1438,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -1393,7 +1449,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             comm,
             Way::blocking("MPI_Neighbor_allgather"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgather_c`, in MPI since 4.0.
@@ -1401,7 +1457,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1411,7 +1467,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -1422,7 +1478,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
             comm,
             Way::blocking("MPI_Neighbor_allgather"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgather_c`, in MPI since 4.0.
@@ -1430,7 +1486,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1440,7 +1496,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -1451,7 +1507,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             comm,
             Way::blocking("MPI_Neighbor_allgather"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgather_init`, in MPI since 4.0.
@@ -1459,7 +1515,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgather_init(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1471,7 +1527,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -1482,7 +1538,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init(
             comm,
             Way::planned("MPI_Neighbor_allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgather_init`, in MPI since 4.0.
@@ -1490,7 +1546,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1502,7 +1558,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount as MPI_Count,
@@ -1513,7 +1569,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             comm,
             Way::planned("MPI_Neighbor_allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgather_init_c`, in MPI since 4.0.
@@ -1521,7 +1577,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgather_init_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1533,7 +1589,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -1544,7 +1600,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init_c(
             comm,
             Way::planned("MPI_Neighbor_allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgather_init_c`, in MPI since 4.0.
@@ -1552,7 +1608,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgather_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1564,7 +1620,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgather(
             sendbuf,
             sendcount,
@@ -1575,7 +1631,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             comm,
             Way::planned("MPI_Neighbor_allgather_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgatherv`, in MPI since 3.0.
@@ -1583,7 +1639,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1594,7 +1650,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1606,7 +1662,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
             comm,
             Way::blocking("MPI_Neighbor_allgatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgatherv`, in MPI since 3.0.
@@ -1614,7 +1670,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1625,7 +1681,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1637,7 +1693,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             comm,
             Way::blocking("MPI_Neighbor_allgatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgatherv_c`, in MPI since 4.0.
@@ -1645,7 +1701,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1656,7 +1712,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -1668,7 +1724,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
             comm,
             Way::blocking("MPI_Neighbor_allgatherv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgatherv_c`, in MPI since 4.0.
@@ -1676,7 +1732,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1687,7 +1743,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -1699,7 +1755,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             comm,
             Way::blocking("MPI_Neighbor_allgatherv"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgatherv_init`, in MPI since 4.0.
@@ -1707,7 +1763,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1720,7 +1776,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1732,7 +1788,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init(
             comm,
             Way::planned("MPI_Neighbor_allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgatherv_init`, in MPI since 4.0.
@@ -1740,7 +1796,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1753,7 +1809,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount as MPI_Count,
@@ -1765,7 +1821,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             comm,
             Way::planned("MPI_Neighbor_allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_allgatherv_init_c`, in MPI since 4.0.
@@ -1773,7 +1829,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1786,7 +1842,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -1798,7 +1854,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init_c(
             comm,
             Way::planned("MPI_Neighbor_allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_allgatherv_init_c`, in MPI since 4.0.
@@ -1806,7 +1862,7 @@ pub unsafe extern "C" fn MPI_Neighbor_allgatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1819,7 +1875,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_allgatherv(
             sendbuf,
             sendcount,
@@ -1831,7 +1887,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             comm,
             Way::planned("MPI_Neighbor_allgatherv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoall`, in MPI since 3.0.
@@ -1839,7 +1895,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoall(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1849,7 +1905,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -1860,7 +1916,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall(
             comm,
             Way::blocking("MPI_Neighbor_alltoall"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoall`, in MPI since 3.0.
@@ -1868,7 +1924,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1878,7 +1934,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -1889,7 +1945,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             comm,
             Way::blocking("MPI_Neighbor_alltoall"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoall_c`, in MPI since 4.0.
@@ -1897,7 +1953,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1907,7 +1963,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -1918,7 +1974,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoall"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoall_c`, in MPI since 4.0.
@@ -1926,7 +1982,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -1936,7 +1992,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -1947,7 +2003,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoall"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoall_init`, in MPI since 4.0.
@@ -1955,7 +2011,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoall_init(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1967,7 +2023,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -1978,7 +2034,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init(
             comm,
             Way::planned("MPI_Neighbor_alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoall_init`, in MPI since 4.0.
@@ -1986,7 +2042,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: MPI_Datatype,
@@ -1998,7 +2054,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount as MPI_Count,
@@ -2009,7 +2065,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             comm,
             Way::planned("MPI_Neighbor_alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoall_init_c`, in MPI since 4.0.
@@ -2017,7 +2073,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoall_init_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2029,7 +2085,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -2040,7 +2096,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoall_init_c`, in MPI since 4.0.
@@ -2048,7 +2104,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoall_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
@@ -2060,7 +2116,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoall(
             sendbuf,
             sendcount,
@@ -2071,7 +2127,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoall_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallv`, in MPI since 3.0.
@@ -2079,7 +2135,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -2091,7 +2147,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2104,7 +2160,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
             comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallv`, in MPI since 3.0.
@@ -2112,7 +2168,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -2124,7 +2180,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2137,7 +2193,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallv_c`, in MPI since 4.0.
@@ -2145,7 +2201,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2157,7 +2213,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2170,7 +2226,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallv_c`, in MPI since 4.0.
@@ -2178,7 +2234,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2190,7 +2246,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2203,7 +2259,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallv_init`, in MPI since 4.0.
@@ -2211,7 +2267,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -2225,7 +2281,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2238,7 +2294,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init(
             comm,
             Way::planned("MPI_Neighbor_alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallv_init`, in MPI since 4.0.
@@ -2246,7 +2302,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -2260,7 +2316,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2273,7 +2329,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             comm,
             Way::planned("MPI_Neighbor_alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallv_init_c`, in MPI since 4.0.
@@ -2281,7 +2337,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2295,7 +2351,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2308,7 +2364,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallv_init_c`, in MPI since 4.0.
@@ -2316,7 +2372,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2330,7 +2386,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallv(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2343,7 +2399,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoallv_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallw`, in MPI since 3.0.
@@ -2351,7 +2407,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -2363,7 +2419,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2376,7 +2432,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
             comm,
             Way::blocking("MPI_Neighbor_alltoallw"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallw`, in MPI since 3.0.
@@ -2384,7 +2440,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -2396,7 +2452,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2409,7 +2465,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             comm,
             Way::blocking("MPI_Neighbor_alltoallw"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallw_c`, in MPI since 4.0.
@@ -2417,7 +2473,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2429,7 +2485,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2442,7 +2498,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoallw"),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallw_c`, in MPI since 4.0.
@@ -2450,7 +2506,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2462,7 +2518,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2475,7 +2531,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             comm,
             Way::blocking("MPI_Neighbor_alltoallw"),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallw_init`, in MPI since 4.0.
@@ -2483,7 +2539,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -2497,7 +2553,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2510,7 +2566,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init(
             comm,
             Way::planned("MPI_Neighbor_alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallw_init`, in MPI since 4.0.
@@ -2518,7 +2574,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const MPI_Aint,
@@ -2532,7 +2588,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Int(sendcounts),
@@ -2545,7 +2601,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             comm,
             Way::planned("MPI_Neighbor_alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Neighbor_alltoallw_init_c`, in MPI since 4.0.
@@ -2553,7 +2609,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2567,7 +2623,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2580,7 +2636,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `PMPI_Neighbor_alltoallw_init_c`, in MPI since 4.0.
@@ -2588,7 +2644,7 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
+pub unsafe extern "C-unwind" fn PMPI_Neighbor_alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const MPI_Count,
     sdispls: *const MPI_Aint,
@@ -2602,7 +2658,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::topologies::neighbours::mpi_neighbor_alltoallw(
             sendbuf,
             Counts::Count(sendcounts),
@@ -2615,7 +2671,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             comm,
             Way::planned("MPI_Neighbor_alltoallw_init", info, request),
         )
-    }
+    })
 }
 
 /// `MPI_Topo_test`, in MPI since 1.1.
@@ -2623,9 +2679,9 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_topo_test(comm, status) }
+    run(|| unsafe { crate::bodies::topologies::mpi_topo_test(comm, status) })
 }
 
 /// `PMPI_Topo_test`, in MPI since 1.1.
@@ -2633,7 +2689,7 @@ pub unsafe extern "C" fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::topologies::mpi_topo_test(comm, status) }
+    run(|| unsafe { crate::bodies::topologies::mpi_topo_test(comm, status) })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Accumulate`, in MPI since 2.0.
@@ -13,7 +13,7 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Accumulate(
+pub unsafe extern "C-unwind" fn MPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn MPI_Accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Accumulate`, in MPI since 2.0.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn MPI_Accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Accumulate(
+pub unsafe extern "C-unwind" fn PMPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Accumulate_c`, in MPI since 4.0.
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Accumulate_c(
+pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn MPI_Accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Accumulate_c`, in MPI since 4.0.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn MPI_Accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Accumulate_c(
+pub unsafe extern "C-unwind" fn PMPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Compare_and_swap`, in MPI since 3.0.
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Compare_and_swap(
+pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
 }
 
 /// `PMPI_Compare_and_swap`, in MPI since 3.0.
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Compare_and_swap(
+pub unsafe extern "C-unwind" fn PMPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
 }
 
 /// `MPI_Fetch_and_op`, in MPI since 3.0.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Fetch_and_op(
+pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
     datatype: MPI_Datatype,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn MPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
 }
 
 /// `PMPI_Fetch_and_op`, in MPI since 3.0.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn MPI_Fetch_and_op(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Fetch_and_op(
+pub unsafe extern "C-unwind" fn PMPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
     datatype: MPI_Datatype,
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
 }
 
 /// `MPI_Get`, in MPI since 2.0.
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get(
+pub unsafe extern "C-unwind" fn MPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn MPI_Get(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
 }
 
 /// `PMPI_Get`, in MPI since 2.0.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn MPI_Get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get(
+pub unsafe extern "C-unwind" fn PMPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
 }
 
 /// `MPI_Get_c`, in MPI since 4.0.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn PMPI_Get(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_c(
+pub unsafe extern "C-unwind" fn MPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn MPI_Get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_c`, in MPI since 4.0.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn MPI_Get_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_c(
+pub unsafe extern "C-unwind" fn PMPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
 }
 
 /// `MPI_Get_accumulate`, in MPI since 3.0.
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_accumulate(
+pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn MPI_Get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_accumulate`, in MPI since 3.0.
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn MPI_Get_accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_accumulate(
+pub unsafe extern "C-unwind" fn PMPI_Get_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Get_accumulate_c`, in MPI since 4.0.
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_accumulate_c(
+pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn MPI_Get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_accumulate_c`, in MPI since 4.0.
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn MPI_Get_accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_accumulate_c(
+pub unsafe extern "C-unwind" fn PMPI_Get_accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Put`, in MPI since 2.0.
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Put(
+pub unsafe extern "C-unwind" fn MPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn MPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
 }
 
 /// `PMPI_Put`, in MPI since 2.0.
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn MPI_Put(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Put(
+pub unsafe extern "C-unwind" fn PMPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
 }
 
 /// `MPI_Put_c`, in MPI since 4.0.
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn PMPI_Put(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Put_c(
+pub unsafe extern "C-unwind" fn MPI_Put_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn MPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Put_c`, in MPI since 4.0.
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn MPI_Put_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Put_c(
+pub unsafe extern "C-unwind" fn PMPI_Put_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -381,7 +381,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
 }
 
 /// `MPI_Raccumulate`, in MPI since 3.0.
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Raccumulate(
+pub unsafe extern "C-unwind" fn MPI_Raccumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn MPI_Raccumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Raccumulate`, in MPI since 3.0.
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn MPI_Raccumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Raccumulate(
+pub unsafe extern "C-unwind" fn PMPI_Raccumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -421,7 +421,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Raccumulate_c`, in MPI since 4.0.
@@ -429,7 +429,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Raccumulate_c(
+pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -441,7 +441,7 @@ pub unsafe extern "C" fn MPI_Raccumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Raccumulate_c`, in MPI since 4.0.
@@ -449,7 +449,7 @@ pub unsafe extern "C" fn MPI_Raccumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Raccumulate_c(
+pub unsafe extern "C-unwind" fn PMPI_Raccumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -461,7 +461,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rget`, in MPI since 3.0.
@@ -469,7 +469,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rget(
+pub unsafe extern "C-unwind" fn MPI_Rget(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -480,7 +480,7 @@ pub unsafe extern "C" fn MPI_Rget(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget`, in MPI since 3.0.
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn MPI_Rget(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rget(
+pub unsafe extern "C-unwind" fn PMPI_Rget(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -499,7 +499,7 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_c`, in MPI since 4.0.
@@ -507,7 +507,7 @@ pub unsafe extern "C" fn PMPI_Rget(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rget_c(
+pub unsafe extern "C-unwind" fn MPI_Rget_c(
     origin_addr: *mut c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -518,7 +518,7 @@ pub unsafe extern "C" fn MPI_Rget_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_c`, in MPI since 4.0.
@@ -526,7 +526,7 @@ pub unsafe extern "C" fn MPI_Rget_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rget_c(
+pub unsafe extern "C-unwind" fn PMPI_Rget_c(
     origin_addr: *mut c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -537,7 +537,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_accumulate`, in MPI since 3.0.
@@ -545,7 +545,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rget_accumulate(
+pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -560,7 +560,7 @@ pub unsafe extern "C" fn MPI_Rget_accumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_accumulate`, in MPI since 3.0.
@@ -568,7 +568,7 @@ pub unsafe extern "C" fn MPI_Rget_accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rget_accumulate(
+pub unsafe extern "C-unwind" fn PMPI_Rget_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -583,7 +583,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_accumulate_c`, in MPI since 4.0.
@@ -591,7 +591,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rget_accumulate_c(
+pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn MPI_Rget_accumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_accumulate_c`, in MPI since 4.0.
@@ -614,7 +614,7 @@ pub unsafe extern "C" fn MPI_Rget_accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
+pub unsafe extern "C-unwind" fn PMPI_Rget_accumulate_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -629,7 +629,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rput`, in MPI since 3.0.
@@ -637,7 +637,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rput(
+pub unsafe extern "C-unwind" fn MPI_Rput(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -648,7 +648,7 @@ pub unsafe extern "C" fn MPI_Rput(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
 }
 
 /// `PMPI_Rput`, in MPI since 3.0.
@@ -656,7 +656,7 @@ pub unsafe extern "C" fn MPI_Rput(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rput(
+pub unsafe extern "C-unwind" fn PMPI_Rput(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: MPI_Datatype,
@@ -667,7 +667,7 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
 }
 
 /// `MPI_Rput_c`, in MPI since 4.0.
@@ -675,7 +675,7 @@ pub unsafe extern "C" fn PMPI_Rput(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Rput_c(
+pub unsafe extern "C-unwind" fn MPI_Rput_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -686,7 +686,7 @@ pub unsafe extern "C" fn MPI_Rput_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rput_c`, in MPI since 4.0.
@@ -694,7 +694,7 @@ pub unsafe extern "C" fn MPI_Rput_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Rput_c(
+pub unsafe extern "C-unwind" fn PMPI_Rput_c(
     origin_addr: *const c_void,
     origin_count: MPI_Count,
     origin_datatype: MPI_Datatype,
@@ -705,7 +705,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
 }
 
 /// `MPI_Win_allocate`, in MPI since 3.0.
@@ -713,7 +713,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate(
+pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     size: MPI_Aint,
     disp_unit: c_int,
     info: MPI_Info,
@@ -722,7 +722,16 @@ pub unsafe extern "C" fn MPI_Win_allocate(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit as MPI_Aint, info, comm, baseptr, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_allocate(
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    })
 }
 
 /// `PMPI_Win_allocate`, in MPI since 3.0.
@@ -730,7 +739,7 @@ pub unsafe extern "C" fn MPI_Win_allocate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_allocate(
+pub unsafe extern "C-unwind" fn PMPI_Win_allocate(
     size: MPI_Aint,
     disp_unit: c_int,
     info: MPI_Info,
@@ -739,7 +748,16 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit as MPI_Aint, info, comm, baseptr, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_allocate(
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    })
 }
 
 /// `MPI_Win_allocate_c`, in MPI since 4.0.
@@ -747,7 +765,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate_c(
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
@@ -756,7 +774,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) })
 }
 
 /// `PMPI_Win_allocate_c`, in MPI since 4.0.
@@ -764,7 +782,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_allocate_c(
+pub unsafe extern "C-unwind" fn PMPI_Win_allocate_c(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
@@ -773,7 +791,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win) })
 }
 
 /// `MPI_Win_allocate_shared`, in MPI since 3.0.
@@ -781,7 +799,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate_shared(
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     size: MPI_Aint,
     disp_unit: c_int,
     info: MPI_Info,
@@ -790,7 +808,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_allocate_shared(
             size,
             disp_unit as MPI_Aint,
@@ -799,7 +817,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
             baseptr,
             win,
         )
-    }
+    })
 }
 
 /// `PMPI_Win_allocate_shared`, in MPI since 3.0.
@@ -807,7 +825,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_allocate_shared(
+pub unsafe extern "C-unwind" fn PMPI_Win_allocate_shared(
     size: MPI_Aint,
     disp_unit: c_int,
     info: MPI_Info,
@@ -816,7 +834,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_allocate_shared(
             size,
             disp_unit as MPI_Aint,
@@ -825,7 +843,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             baseptr,
             win,
         )
-    }
+    })
 }
 
 /// `MPI_Win_allocate_shared_c`, in MPI since 4.0.
@@ -833,7 +851,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
@@ -842,7 +860,16 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_allocate_shared(
+            size,
+            disp_unit,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    })
 }
 
 /// `PMPI_Win_allocate_shared_c`, in MPI since 4.0.
@@ -850,7 +877,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
+pub unsafe extern "C-unwind" fn PMPI_Win_allocate_shared_c(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
@@ -859,7 +886,16 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_allocate_shared(
+            size,
+            disp_unit,
+            info,
+            comm,
+            baseptr,
+            win,
+        )
+    })
 }
 
 /// `MPI_Win_attach`, in MPI since 3.0.
@@ -867,9 +903,13 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_attach(
+    win: MPI_Win,
+    base: *mut c_void,
+    size: MPI_Aint,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) })
 }
 
 /// `PMPI_Win_attach`, in MPI since 3.0.
@@ -877,9 +917,13 @@ pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: M
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_attach(
+    win: MPI_Win,
+    base: *mut c_void,
+    size: MPI_Aint,
+) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_attach(win, base, size) })
 }
 
 /// `MPI_Win_complete`, in MPI since 2.0.
@@ -887,8 +931,8 @@ pub unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_complete(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_complete(win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_complete`, in MPI since 2.0.
@@ -896,8 +940,8 @@ pub unsafe extern "C" fn MPI_Win_complete(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
 }
 
 /// `MPI_Win_create`, in MPI since 2.0.
@@ -905,7 +949,7 @@ pub unsafe extern "C" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_create(
+pub unsafe extern "C-unwind" fn MPI_Win_create(
     base: *mut c_void,
     size: MPI_Aint,
     disp_unit: c_int,
@@ -914,7 +958,16 @@ pub unsafe extern "C" fn MPI_Win_create(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit as MPI_Aint, info, comm, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_create(
+            base,
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            win,
+        )
+    })
 }
 
 /// `PMPI_Win_create`, in MPI since 2.0.
@@ -922,7 +975,7 @@ pub unsafe extern "C" fn MPI_Win_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create(
+pub unsafe extern "C-unwind" fn PMPI_Win_create(
     base: *mut c_void,
     size: MPI_Aint,
     disp_unit: c_int,
@@ -931,7 +984,16 @@ pub unsafe extern "C" fn PMPI_Win_create(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit as MPI_Aint, info, comm, win) }
+    run(|| unsafe {
+        crate::bodies::windows::mpi_win_create(
+            base,
+            size,
+            disp_unit as MPI_Aint,
+            info,
+            comm,
+            win,
+        )
+    })
 }
 
 /// `MPI_Win_create_c`, in MPI since 4.0.
@@ -939,7 +1001,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_create_c(
+pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     base: *mut c_void,
     size: MPI_Aint,
     disp_unit: MPI_Aint,
@@ -948,7 +1010,7 @@ pub unsafe extern "C" fn MPI_Win_create_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) })
 }
 
 /// `PMPI_Win_create_c`, in MPI since 4.0.
@@ -956,7 +1018,7 @@ pub unsafe extern "C" fn MPI_Win_create_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_c(
+pub unsafe extern "C-unwind" fn PMPI_Win_create_c(
     base: *mut c_void,
     size: MPI_Aint,
     disp_unit: MPI_Aint,
@@ -965,7 +1027,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win) })
 }
 
 /// `MPI_Win_create_dynamic`, in MPI since 3.0.
@@ -973,13 +1035,13 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_create_dynamic(
+pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     info: MPI_Info,
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) })
 }
 
 /// `PMPI_Win_create_dynamic`, in MPI since 3.0.
@@ -987,13 +1049,13 @@ pub unsafe extern "C" fn MPI_Win_create_dynamic(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_dynamic(
+pub unsafe extern "C-unwind" fn PMPI_Win_create_dynamic(
     info: MPI_Info,
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_create_dynamic(info, comm, win) })
 }
 
 /// `MPI_Win_detach`, in MPI since 3.0.
@@ -1001,9 +1063,9 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_detach(win, base) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_detach(win, base) })
 }
 
 /// `PMPI_Win_detach`, in MPI since 3.0.
@@ -1011,9 +1073,9 @@ pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_detach(win, base) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_detach(win, base) })
 }
 
 /// `MPI_Win_fence`, in MPI since 2.0.
@@ -1021,9 +1083,9 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) })
 }
 
 /// `PMPI_Win_fence`, in MPI since 2.0.
@@ -1031,9 +1093,9 @@ pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_fence(assert, win) })
 }
 
 /// `MPI_Win_flush`, in MPI since 3.0.
@@ -1041,9 +1103,9 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) })
 }
 
 /// `PMPI_Win_flush`, in MPI since 3.0.
@@ -1051,9 +1113,9 @@ pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush(rank, win) })
 }
 
 /// `MPI_Win_flush_all`, in MPI since 3.0.
@@ -1061,9 +1123,9 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) })
 }
 
 /// `PMPI_Win_flush_all`, in MPI since 3.0.
@@ -1071,9 +1133,9 @@ pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_all(win) })
 }
 
 /// `MPI_Win_flush_local`, in MPI since 3.0.
@@ -1081,9 +1143,9 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) })
 }
 
 /// `PMPI_Win_flush_local`, in MPI since 3.0.
@@ -1091,9 +1153,9 @@ pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_local(rank, win) })
 }
 
 /// `MPI_Win_flush_local_all`, in MPI since 3.0.
@@ -1101,9 +1163,9 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) })
 }
 
 /// `PMPI_Win_flush_local_all`, in MPI since 3.0.
@@ -1111,9 +1173,9 @@ pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_flush_local_all(win) })
 }
 
 /// `MPI_Win_free`, in MPI since 2.0.
@@ -1121,9 +1183,9 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_free(win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_free(win) })
 }
 
 /// `PMPI_Win_free`, in MPI since 2.0.
@@ -1131,9 +1193,9 @@ pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_free(win) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_free(win) })
 }
 
 /// `MPI_Win_get_group`, in MPI since 2.0.
@@ -1141,9 +1203,9 @@ pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_get_group(win, group) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_get_group(win, group) })
 }
 
 /// `PMPI_Win_get_group`, in MPI since 2.0.
@@ -1151,9 +1213,9 @@ pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::windows::mpi_win_get_group(win, group) }
+    run(|| unsafe { crate::bodies::windows::mpi_win_get_group(win, group) })
 }
 
 /// `MPI_Win_get_info`, in MPI since 3.0.
@@ -1161,9 +1223,9 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) }
+    run(|| unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) })
 }
 
 /// `PMPI_Win_get_info`, in MPI since 3.0.
@@ -1171,9 +1233,9 @@ pub unsafe extern "C" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) }
+    run(|| unsafe { crate::bodies::window_hints::mpi_win_get_info(win, info_used) })
 }
 
 /// `MPI_Win_lock`, in MPI since 2.0.
@@ -1181,13 +1243,13 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Inf
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_lock(
+pub unsafe extern "C-unwind" fn MPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_lock`, in MPI since 2.0.
@@ -1195,13 +1257,13 @@ pub unsafe extern "C" fn MPI_Win_lock(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_lock(
+pub unsafe extern "C-unwind" fn PMPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win))
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
 }
 
 /// `MPI_Win_lock_all`, in MPI since 3.0.
@@ -1209,9 +1271,9 @@ pub unsafe extern "C" fn PMPI_Win_lock(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) })
 }
 
 /// `PMPI_Win_lock_all`, in MPI since 3.0.
@@ -1219,9 +1281,9 @@ pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_lock_all(assert, win) })
 }
 
 /// `MPI_Win_post`, in MPI since 2.0.
@@ -1229,8 +1291,12 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_post(
+    group: MPI_Group,
+    assert: c_int,
+    win: MPI_Win,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_post`, in MPI since 2.0.
@@ -1238,8 +1304,12 @@ pub unsafe extern "C" fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_post(
+    group: MPI_Group,
+    assert: c_int,
+    win: MPI_Win,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
 }
 
 /// `MPI_Win_set_info`, in MPI since 3.0.
@@ -1247,9 +1317,9 @@ pub unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) }
+    run(|| unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) })
 }
 
 /// `PMPI_Win_set_info`, in MPI since 3.0.
@@ -1257,9 +1327,9 @@ pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) }
+    run(|| unsafe { crate::bodies::window_hints::mpi_win_set_info(win, info) })
 }
 
 /// `MPI_Win_shared_query`, in MPI since 3.0.
@@ -1267,7 +1337,7 @@ pub unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_in
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_shared_query(
+pub unsafe extern "C-unwind" fn MPI_Win_shared_query(
     win: MPI_Win,
     rank: c_int,
     size: *mut MPI_Aint,
@@ -1275,7 +1345,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_shared_query(
             win,
             rank,
@@ -1283,7 +1353,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
             CountOut::Int(disp_unit),
             baseptr,
         )
-    }
+    })
 }
 
 /// `PMPI_Win_shared_query`, in MPI since 3.0.
@@ -1291,7 +1361,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_shared_query(
+pub unsafe extern "C-unwind" fn PMPI_Win_shared_query(
     win: MPI_Win,
     rank: c_int,
     size: *mut MPI_Aint,
@@ -1299,7 +1369,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_shared_query(
             win,
             rank,
@@ -1307,7 +1377,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
             CountOut::Int(disp_unit),
             baseptr,
         )
-    }
+    })
 }
 
 /// `MPI_Win_shared_query_c`, in MPI since 4.0.
@@ -1315,7 +1385,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_shared_query_c(
+pub unsafe extern "C-unwind" fn MPI_Win_shared_query_c(
     win: MPI_Win,
     rank: c_int,
     size: *mut MPI_Aint,
@@ -1323,7 +1393,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_shared_query(
             win,
             rank,
@@ -1331,7 +1401,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
             CountOut::Aint(disp_unit),
             baseptr,
         )
-    }
+    })
 }
 
 /// `PMPI_Win_shared_query_c`, in MPI since 4.0.
@@ -1339,7 +1409,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_shared_query_c(
+pub unsafe extern "C-unwind" fn PMPI_Win_shared_query_c(
     win: MPI_Win,
     rank: c_int,
     size: *mut MPI_Aint,
@@ -1347,7 +1417,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe {
+    run(|| unsafe {
         crate::bodies::windows::mpi_win_shared_query(
             win,
             rank,
@@ -1355,7 +1425,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
             CountOut::Aint(disp_unit),
             baseptr,
         )
-    }
+    })
 }
 
 /// `MPI_Win_start`, in MPI since 2.0.
@@ -1363,8 +1433,12 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_start(
+    group: MPI_Group,
+    assert: c_int,
+    win: MPI_Win,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_start`, in MPI since 2.0.
@@ -1372,8 +1446,12 @@ pub unsafe extern "C" fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_start(
+    group: MPI_Group,
+    assert: c_int,
+    win: MPI_Win,
+) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
 }
 
 /// `MPI_Win_sync`, in MPI since 3.0.
@@ -1381,9 +1459,9 @@ pub unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MP
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_sync(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_sync(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_sync(win) })
 }
 
 /// `PMPI_Win_sync`, in MPI since 3.0.
@@ -1391,9 +1469,9 @@ pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_sync(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_sync(win) })
 }
 
 /// `MPI_Win_test`, in MPI since 2.0.
@@ -1401,8 +1479,8 @@ pub unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_test`, in MPI since 2.0.
@@ -1410,8 +1488,8 @@ pub unsafe extern "C" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
 }
 
 /// `MPI_Win_unlock`, in MPI since 2.0.
@@ -1419,8 +1497,8 @@ pub unsafe extern "C" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int 
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_unlock`, in MPI since 2.0.
@@ -1428,8 +1506,8 @@ pub unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
 }
 
 /// `MPI_Win_unlock_all`, in MPI since 3.0.
@@ -1437,9 +1515,9 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) })
 }
 
 /// `PMPI_Win_unlock_all`, in MPI since 3.0.
@@ -1447,9 +1525,9 @@ pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) }
+    run(|| unsafe { crate::bodies::window_epochs::mpi_win_unlock_all(win) })
 }
 
 /// `MPI_Win_wait`, in MPI since 2.0.
@@ -1457,8 +1535,8 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_wait(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn MPI_Win_wait(win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_wait`, in MPI since 2.0.
@@ -1466,6 +1544,6 @@ pub unsafe extern "C" fn MPI_Win_wait(win: MPI_Win) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
-    crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win))
+pub unsafe extern "C-unwind" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
+    run(|| crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
 }

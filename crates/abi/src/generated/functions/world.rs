@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies::ways::Way;
 use crate::convert::*;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Target, run};
 use crate::types::*;
 
 /// `MPI_Abort`, in MPI since 1.1.
@@ -13,8 +13,8 @@ use crate::types::*;
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::bodies::world::mpi_abort(comm, errorcode)
+pub unsafe extern "C-unwind" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
+    run(|| crate::bodies::world::mpi_abort(comm, errorcode))
 }
 
 /// `PMPI_Abort`, in MPI since 1.1.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    crate::bodies::world::mpi_abort(comm, errorcode)
+pub unsafe extern "C-unwind" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
+    run(|| crate::bodies::world::mpi_abort(comm, errorcode))
 }
 
 /// `MPI_Finalize`, in MPI since 1.1.
@@ -31,8 +31,8 @@ pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Finalize() -> c_int {
-    crate::bodies::world::mpi_finalize()
+pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
+    run(|| crate::bodies::world::mpi_finalize())
 }
 
 /// `PMPI_Finalize`, in MPI since 1.1.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
-    crate::bodies::world::mpi_finalize()
+pub unsafe extern "C-unwind" fn PMPI_Finalize() -> c_int {
+    run(|| crate::bodies::world::mpi_finalize())
 }
 
 /// `MPI_Finalized`, in MPI since 1.1.
@@ -49,9 +49,9 @@ pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Finalized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_finalized(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_finalized(flag) })
 }
 
 /// `PMPI_Finalized`, in MPI since 1.1.
@@ -59,9 +59,9 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_finalized(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_finalized(flag) })
 }
 
 /// `MPI_Init`, in MPI since 1.1.
@@ -69,9 +69,9 @@ pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_init(argc, argv) }
+    run(|| unsafe { crate::bodies::world::mpi_init(argc, argv) })
 }
 
 /// `PMPI_Init`, in MPI since 1.1.
@@ -79,9 +79,9 @@ pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char)
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_init(argc, argv) }
+    run(|| unsafe { crate::bodies::world::mpi_init(argc, argv) })
 }
 
 /// `MPI_Init_thread`, in MPI since 2.0.
@@ -89,14 +89,14 @@ pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Init_thread(
+pub unsafe extern "C-unwind" fn MPI_Init_thread(
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) }
+    run(|| unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) })
 }
 
 /// `PMPI_Init_thread`, in MPI since 2.0.
@@ -104,14 +104,14 @@ pub unsafe extern "C" fn MPI_Init_thread(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Init_thread(
+pub unsafe extern "C-unwind" fn PMPI_Init_thread(
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) }
+    run(|| unsafe { crate::bodies::world::mpi_init_thread(argc, argv, required, provided) })
 }
 
 /// `MPI_Initialized`, in MPI since 1.1.
@@ -119,9 +119,9 @@ pub unsafe extern "C" fn PMPI_Init_thread(
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Initialized(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_initialized(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_initialized(flag) })
 }
 
 /// `PMPI_Initialized`, in MPI since 1.1.
@@ -129,9 +129,9 @@ pub unsafe extern "C" fn MPI_Initialized(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_initialized(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_initialized(flag) })
 }
 
 /// `MPI_Is_thread_main`, in MPI since 2.0.
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_is_thread_main(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_is_thread_main(flag) })
 }
 
 /// `PMPI_Is_thread_main`, in MPI since 2.0.
@@ -149,9 +149,9 @@ pub unsafe extern "C" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_is_thread_main(flag) }
+    run(|| unsafe { crate::bodies::world::mpi_is_thread_main(flag) })
 }
 
 /// `MPI_Query_thread`, in MPI since 2.0.
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_query_thread(provided) }
+    run(|| unsafe { crate::bodies::world::mpi_query_thread(provided) })
 }
 
 /// `PMPI_Query_thread`, in MPI since 2.0.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    unsafe { crate::bodies::world::mpi_query_thread(provided) }
+    run(|| unsafe { crate::bodies::world::mpi_query_thread(provided) })
 }
