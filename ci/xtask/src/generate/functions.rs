@@ -119,6 +119,9 @@ fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: 
     let pairs = function.parameters.iter().zip(conversions);
     let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
     let list: Vec<_> = arguments.chain(way.map(|way| way.argument(function))).collect();
+    if !body.is_unsafe && list.is_empty() {
+        return format!("    run({})\n", body.path);
+    }
     if !body.is_unsafe {
         return format!("    run(|| {})\n", broken(&body.path, &list, "    "));
     }

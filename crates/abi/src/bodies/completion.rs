@@ -1,14 +1,13 @@
 //! Waiting, testing, and what else is done with requests (MPI 5.0 §3.7.3 to §3.7.6, §3.8.4).
 
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weft::claims::{Lent, Outcome, Probed, RequestId};
-use weft::{Class, Communicator, Error, Result, Wanted};
+use weft::claims::{Lent, Outcome, Probed};
+use weft::{Class, Error, Result, Wanted};
 
 use crate::bodies::communicator_creation;
-use crate::bodies::generalized::{self, Generalized};
+use crate::bodies::generalized;
 use crate::bodies::operators;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
@@ -735,54 +734,6 @@ impl Drop for Freed {
     fn drop(&mut self) {
         self.left.drain(..).for_each(|object| detach(self.runtime, object));
     }
-}
-
-/// Cancels a send or a receive that nothing has matched, or asks a generalized request to be (MPI 5.0 §3.8.4). A send whose
-/// message has left, and that need not wait for its receiver, completes.
-///
-/// # Safety
-/// `request` is null or a request.
-pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
-    call("MPI_Cancel", Target::World, |runtime| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        // SAFETY: not null, and the program promised a request.
-        let request = unsafe { request.read() };
-        if let Some(id) = named_receive(request) {
-            let known = runtime.process().is_lent(id);
-            if !known {
-                return Err(no_request(request));
-            }
-            runtime.world().cancel(id);
-            return Ok(());
-        }
-        if runtime.is_collective(request) {
-            return Err(collective_under_way(request));
-        }
-        enum Cancelled {
-            Message(Communicator, RequestId),
-            Generalized(Arc<Generalized>),
-            Nothing,
-        }
-        let cancelled = match runtime.objects().operation(request) {
-            Some(Some(RequestObject::Send { comm, id, .. } | RequestObject::Receive { comm, id, .. })) => {
-                Cancelled::Message(comm.clone(), *id)
-            }
-            Some(Some(RequestObject::Generalized { operation, .. })) => {
-                Cancelled::Generalized(Arc::clone(operation))
-            }
-            Some(Some(_)) => Cancelled::Nothing,
-            Some(None) => return Err(no_request(request).during("the request was not started")),
-            None => return Err(no_request(request)),
-        };
-        match cancelled {
-            Cancelled::Message(comm, id) => comm.cancel(id),
-            Cancelled::Generalized(operation) => operation.cancel()?,
-            Cancelled::Nothing => {}
-        }
-        Ok(())
-    })
 }
 
 /// The completion calls report on the communicators of their requests, so they pick the handler themselves.

@@ -7,6 +7,7 @@ pub mod addresses;
 pub mod allocation;
 pub mod attributes;
 pub mod buffered;
+pub mod cancelling;
 pub mod collectives;
 pub mod communicator_creation;
 pub mod communicator_hints;

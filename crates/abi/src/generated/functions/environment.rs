@@ -791,7 +791,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_set_errhandler(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wtick() -> c_double {
-    run(|| crate::bodies::timers::mpi_wtick())
+    run(crate::bodies::timers::mpi_wtick)
 }
 
 /// `PMPI_Wtick`, in MPI since 1.1.
@@ -800,7 +800,7 @@ pub unsafe extern "C-unwind" fn MPI_Wtick() -> c_double {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Wtick() -> c_double {
-    run(|| crate::bodies::timers::mpi_wtick())
+    run(crate::bodies::timers::mpi_wtick)
 }
 
 /// `MPI_Wtime`, in MPI since 1.1.
@@ -809,7 +809,7 @@ pub unsafe extern "C-unwind" fn PMPI_Wtick() -> c_double {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wtime() -> c_double {
-    run(|| crate::bodies::timers::mpi_wtime())
+    run(crate::bodies::timers::mpi_wtime)
 }
 
 /// `PMPI_Wtime`, in MPI since 1.1.
@@ -818,5 +818,5 @@ pub unsafe extern "C-unwind" fn MPI_Wtime() -> c_double {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Wtime() -> c_double {
-    run(|| crate::bodies::timers::mpi_wtime())
+    run(crate::bodies::timers::mpi_wtime)
 }

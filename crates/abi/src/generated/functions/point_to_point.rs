@@ -286,7 +286,7 @@ pub unsafe extern "C-unwind" fn PMPI_Buffer_detach_c(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
-    run(|| crate::bodies::buffered::mpi_buffer_flush())
+    run(crate::bodies::buffered::mpi_buffer_flush)
 }
 
 /// `PMPI_Buffer_flush`, in MPI since 4.1.
@@ -295,7 +295,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Buffer_flush() -> c_int {
-    run(|| crate::bodies::buffered::mpi_buffer_flush())
+    run(crate::bodies::buffered::mpi_buffer_flush)
 }
 
 /// `MPI_Buffer_iflush`, in MPI since 4.1.
@@ -325,7 +325,7 @@ pub unsafe extern "C-unwind" fn PMPI_Buffer_iflush(request: *mut MPI_Request) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    run(|| unsafe { crate::bodies::completion::mpi_cancel(request) })
+    run(|| unsafe { crate::bodies::cancelling::mpi_cancel(request) })
 }
 
 /// `PMPI_Cancel`, in MPI since 1.1.
@@ -335,7 +335,7 @@ pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise is the body's, and widening keeps values.
-    run(|| unsafe { crate::bodies::completion::mpi_cancel(request) })
+    run(|| unsafe { crate::bodies::cancelling::mpi_cancel(request) })
 }
 
 /// `MPI_Comm_attach_buffer`, in MPI since 4.1.

@@ -32,7 +32,7 @@ pub unsafe extern "C-unwind" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    run(|| crate::bodies::world::mpi_finalize())
+    run(crate::bodies::world::mpi_finalize)
 }
 
 /// `PMPI_Finalize`, in MPI since 1.1.
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Finalize() -> c_int {
-    run(|| crate::bodies::world::mpi_finalize())
+    run(crate::bodies::world::mpi_finalize)
 }
 
 /// `MPI_Finalized`, in MPI since 1.1.
