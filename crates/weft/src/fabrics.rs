@@ -11,8 +11,8 @@ use std::time::Duration;
 use collectives::{Cores, Guide};
 use fabric::loopback::Loopback;
 use fabric::{
-    Attached, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer,
-    Posted, Pulled, PulledShared, Sink, UserMemory, crash,
+    Attached, Brought, Cost, Exposed, Fabric, FabricError, Header, Limits, Looked, Payload, Peer, Posted,
+    Pulled, PulledShared, Sink, UserMemory, crash,
 };
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
 use shm::{HandoutError, Offer, Segment, SegmentError, Shm, fetch, least_read_ns};
@@ -24,6 +24,7 @@ mod measuring;
 mod memory;
 mod one_sided;
 mod rejoin;
+mod unreachable;
 
 pub use bell::FabricsBell;
 pub(crate) use libfabric::packet_bytes;
@@ -431,18 +432,6 @@ impl Fabrics {
             Lane::Loopback | Lane::Shm(_) => {}
         }
     }
-
-    fn unreachable(&self, peer: Peer) -> FabricError {
-        let open = self.open_names();
-        let what = format!(
-            "process {} cannot be reached from process {}: open here: {}\n\
-             allow a fabric that both have, for example WEFT_FABRIC=shm,tcp",
-            peer.0,
-            self.here.0,
-            if open.is_empty() { "nothing".to_owned() } else { open.join(", ") }
-        );
-        FabricError { fabric: "weft", fault: Fault::Unreachable, what }
-    }
 }
 
 impl Fabric for Fabrics {
@@ -791,7 +780,7 @@ mod tests {
         fabrics.poll(&mut sink, 1);
         assert!(fabrics.networks_rest > 1 && sink.1.is_empty());
         let what = "it has ended".to_owned();
-        assert!(fabrics.bury(Peer(2), FabricError { fabric: "test", fault: Fault::Died, what }));
+        assert!(fabrics.bury(Peer(2), FabricError { fabric: "test", fault: fabric::Fault::Died, what }));
         fabrics.poll(&mut sink, 1);
         assert_eq!(sink.1, [Peer(2)]);
     }

@@ -235,9 +235,15 @@ fn receive(
 fn still_waiting(here: usize, processes: u32) -> String {
     let host = rustix::system::uname();
     let (host, seconds) = (host.nodename().to_string_lossy(), NOTICE.tv_sec);
+    // The launcher of weft notices every end by itself.
+    let hint = match std::env::var_os("WEFT_LAUNCHER") {
+        Some(_) => "",
+        None => {
+            "; one that ended as the last of its node is noticed by nobody: srun ends such a job with --kill-on-bad-exit=1"
+        }
+    };
     format!(
-        "weft: on {host}, {here} of the job's {processes} processes have waited {seconds} s in MPI_Init for the others; \
-         one that ended as the last of its node is noticed by nobody: srun ends such a job with --kill-on-bad-exit=1"
+        "weft: on {host}, {here} of the job's {processes} processes have waited {seconds} s in MPI_Init for the others{hint}"
     )
 }
 

@@ -108,6 +108,12 @@ impl Default for Settings {
 }
 
 impl Tcp {
+    /// Whether this host has an address that anybody could dial, be it that of the loopback.
+    #[must_use]
+    pub fn has_addresses(&self) -> bool {
+        !self.host.addresses().is_empty()
+    }
+
     /// Opens the fabric of the process `here`: one listening socket, or one for each address of the chosen
     /// interfaces, and one poller.
     ///
