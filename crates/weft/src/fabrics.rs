@@ -42,7 +42,7 @@ pub(crate) use shm::{
     Board, Boards, Common, Course, Ledger, NoSignals, Pair, Pulse, Ring, Trial, Way, Ways, is_before,
     is_room, same_user, second_cache_bytes,
 };
-pub use shm::{Effort, LedgerWriter, Pulses, SharedHeap, anew, be_prompt};
+pub use shm::{Effort, LedgerWriter, Pulses, SharedHeap, anew, be_prompt, memfd_refusal};
 use tcp::{Lookout as TcpLookout, Tcp};
 
 use crate::card::{Card, Token};

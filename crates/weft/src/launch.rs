@@ -7,5 +7,5 @@ pub use process_manager::server::{Action, Fault, Server, Standing};
 
 pub use crate::config::Rebuilt;
 pub use crate::fabrics::{
-    LedgerWriter, PACKET_BYTES, PACKET_VARIABLE, Pulses, anew, be_prompt, create_segment,
+    LedgerWriter, PACKET_BYTES, PACKET_VARIABLE, Pulses, anew, be_prompt, create_segment, memfd_refusal,
 };

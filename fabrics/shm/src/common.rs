@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use memmap2::MmapOptions;
 use rustix::fs::SealFlags;
 
+use crate::anonymous;
 use crate::layout::PAGE;
 use crate::memory::Mapped;
 use crate::segment::{self, SegmentError};
@@ -33,11 +34,11 @@ impl Common {
         if whole > segment::machine_bytes() {
             return Err(segment::exhausted(doing, whole, rustix::io::Errno::NOMEM));
         }
-        let file = segment::anonymous(c"weft-common")
+        let file = anonymous::anonymous(c"weft-common")
             .map_err(|errno| segment::exhausted("making memory in common", whole, errno))?;
         segment::resize(&file, whole)?;
         segment::reserve(&file, 0, whole).map_err(|errno| segment::exhausted(doing, whole, errno))?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        anonymous::seal(&file, SealFlags::SEAL)
             .map_err(|errno| segment::system("sealing memory in common", errno))?;
         Ok(file)
     }
@@ -53,8 +54,7 @@ impl Common {
         if whole_pages(bytes).map(|bytes| bytes as u64) != Some(there) {
             return Err(foreign(format!("it holds {there} bytes, and {bytes} were announced")));
         }
-        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|errno| foreign(errno.to_string()))?;
-        if !seals.contains(SealFlags::SHRINK) {
+        if !anonymous::keeps_its_length(&file).map_err(|errno| foreign(errno.to_string()))? {
             return Err(foreign("it could be cut short while it is in use".into()));
         }
         let mapping = MmapOptions::new()

@@ -25,7 +25,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use crate::segment::anew;
+use crate::anonymous::anew;
 use crate::system::same_user;
 
 /// A socket at which the segment can be fetched.

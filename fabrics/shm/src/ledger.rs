@@ -24,6 +24,7 @@ use rustix::fs::SealFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::futex;
 
+use crate::anonymous;
 use crate::bell;
 use crate::layout::PAGE;
 use crate::memory::{Mapped, Memory};
@@ -66,8 +67,7 @@ impl Ledger {
                 "it holds {there} bytes, and the ledger of {peers} ranks has {bytes}"
             )));
         }
-        let seals = rustix::fs::fcntl_get_seals(file).map_err(|errno| foreign(errno.to_string()))?;
-        if !seals.contains(SealFlags::SHRINK) {
+        if !anonymous::keeps_its_length(file).map_err(|errno| foreign(errno.to_string()))? {
             return Err(foreign("it could be cut short while it is in use".into()));
         }
         let mapping = MmapOptions::new().len(bytes).map_raw_read_only(file);
@@ -162,16 +162,15 @@ impl LedgerWriter {
     /// [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn create(peers: u32, segment: Option<OwnedFd>) -> Result<LedgerWriter, SegmentError> {
         let (bytes, doing) = (ledger_bytes(peers), "reserving the ledger of failures");
-        let file = segment::anonymous(c"weft-failures")
+        let file = anonymous::anonymous(c"weft-failures")
             .map_err(|errno| segment::exhausted("making the ledger of failures", bytes as u64, errno))?;
         segment::resize(&file, bytes as u64)?;
         segment::reserve(&file, 0, bytes as u64)
             .map_err(|errno| segment::exhausted(doing, bytes as u64, errno))?;
         let mapping = mapped(MmapOptions::new().len(bytes).map_raw(&file))?;
-        let shut = SealFlags::SHRINK | SealFlags::GROW;
         // Older kernels (before 5.1) cannot shut others out from writing.
-        rustix::fs::fcntl_add_seals(&file, shut | SealFlags::FUTURE_WRITE)
-            .or_else(|_| rustix::fs::fcntl_add_seals(&file, shut))
+        anonymous::seal(&file, SealFlags::FUTURE_WRITE)
+            .or_else(|_| anonymous::seal(&file, SealFlags::empty()))
             .map_err(|errno| segment::system("sealing the ledger of failures", errno))?;
         let rings = match segment {
             Some(file) => Rings::Seats(Segment::adopt(file, peers)?),
@@ -302,7 +301,7 @@ mod tests {
     use fabric::{Bell, Fabric};
 
     use super::*;
-    use crate::segment::anew;
+    use crate::anonymous::anew;
     use crate::{Settings, Shm};
 
     fn readers(writer: &LedgerWriter, peers: u32) -> Result<Ledger, SegmentError> {
@@ -398,7 +397,7 @@ mod tests {
         let writer = LedgerWriter::create(3, None).unwrap();
         let error = readers(&writer, 5000).map(|ledger| ledger.count()).unwrap_err();
         assert!(error.to_string().contains("the ledger of 5000 ranks"), "{error}");
-        let cut = segment::anonymous(c"weft-test").unwrap();
+        let cut = anonymous::anonymous(c"weft-test").unwrap();
         segment::resize(&cut, PAGE as u64).unwrap();
         assert!(Ledger::adopt(&cut, 3).is_err(), "it could be cut short");
     }

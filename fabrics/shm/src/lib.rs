@@ -26,6 +26,8 @@ mod sync;
 mod trays;
 
 #[cfg(not(loom))]
+mod anonymous;
+#[cfg(not(loom))]
 mod bell;
 #[cfg(not(loom))]
 mod board;
@@ -67,6 +69,7 @@ mod loom_tests;
 
 #[cfg(not(loom))]
 pub use crate::{
+    anonymous::{anew, memfd_refusal},
     bell::ShmBell,
     board::{Board, Boards, Pair},
     cma::{Refusal, least_read_ns},
@@ -78,7 +81,7 @@ pub use crate::{
     pace::Ways,
     places::{Course, is_before, is_room},
     pulse::{Pulse, Pulses},
-    segment::{Segment, SegmentError, anew},
+    segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
     system::{NoSignals, be_prompt, same_user, second_cache_bytes},

@@ -9,11 +9,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use crate::anonymous::has_descriptions;
 use crate::system;
 
-/// Says that this process sits on a seat; false where the kernel has no such locks.
+/// Says that this process sits on a seat; false where the kernel has no such locks, or no description for each process.
 pub fn claim(file: BorrowedFd<'_>, seat: u32) -> bool {
-    system::lock(file, seat)
+    has_descriptions() && system::lock(file, seat)
 }
 
 /// Whether somebody sits on a seat that was claimed. Where the kernel does not say, yes.
@@ -69,7 +70,7 @@ mod tests {
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
     use super::*;
-    use crate::segment::{anew, anonymous};
+    use crate::anonymous::{anew, anonymous};
 
     fn descriptions() -> (OwnedFd, OwnedFd) {
         let file = anonymous(c"weft-test").unwrap();

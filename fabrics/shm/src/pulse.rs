@@ -205,7 +205,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
-    use crate::segment::anew;
+    use crate::anonymous::anew;
 
     fn begin(pulses: &Pulses, here: u32) -> Result<Pulse, SegmentError> {
         Pulse::begin(anew(pulses.file().as_raw_fd()).unwrap(), 3, Peer(here))

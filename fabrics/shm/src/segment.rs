@@ -4,15 +4,15 @@
 //! A launcher makes it ([`Segment::create`]) and hands the descriptor down; each process adopts it. What is used
 //! is reserved before it is touched, so a full memory is an error with a number in it, and never a SIGBUS.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use fabric::{FabricError, Fault};
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FallocateFlags, SealFlags};
 use rustix::io::Errno;
 
+use crate::anonymous::{anonymous, keeps_its_length, seal};
 use crate::layout::{HEAD_UNENLISTED, Layout, SEATS_MAX};
 use crate::memory::{Mapped, Memory};
 use crate::sync::Ordering;
@@ -108,13 +108,12 @@ impl Segment {
         reserve(&file, 0, layout.rings_at() as u64)
             .map_err(|errno| exhausted("reserving memory for the job", layout.rings_at() as u64, errno))?;
         write_head(&file, &layout)?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-            .map_err(|errno| system("sealing the segment", errno))?;
+        seal(&file, SealFlags::SEAL).map_err(|errno| system("sealing the segment", errno))?;
         Ok(file)
     }
 
     /// Maps the segment that a launcher made for `seats` processes, after checking that it is one: a descriptor
-    /// comes from outside. It must have an open description of its own ([`anew`]), so that no other process has this
+    /// comes from outside. It must have an open description of its own ([`anew`](crate::anew)), so that no other process has this
     /// one's locks ([`presence`](crate::presence)), and becomes close-on-exec.
     ///
     /// # Errors
@@ -218,32 +217,12 @@ fn check(file: &OwnedFd, layout: &Layout) -> Result<[u8; 16], SegmentError> {
     if bytes != layout.segment_bytes() {
         return Err(foreign(format!("it holds {bytes} bytes instead of {}", layout.segment_bytes())));
     }
-    let seals = rustix::fs::fcntl_get_seals(file).map_err(|errno| foreign(errno.to_string()))?;
-    if !seals.contains(SealFlags::SHRINK) {
+    if !keeps_its_length(file).map_err(|errno| foreign(errno.to_string()))? {
         return Err(foreign("it could be cut short while it is in use".into()));
     }
     let mut identity = [0; 16];
     identity.copy_from_slice(&head[IDENTITY_AT..]);
     Ok(identity)
-}
-
-/// An anonymous file. That it is never executed must be said where the kernel knows of it (6.3 and later), and
-/// some refuse to make one that could be.
-pub(crate) fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
-        made => made,
-    }
-}
-
-/// The file behind an open descriptor of this process, with a description of its own.
-///
-/// # Errors
-/// What the system says where there is none, or no `/proc`.
-pub fn anew(descriptor: RawFd) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/self/fd/{descriptor}");
-    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {
@@ -370,6 +349,7 @@ mod tests {
     use super::*;
     use crate::layout::PAGE;
     use crate::memory::Use;
+    use rustix::fs::MemfdFlags;
 
     fn refusal(file: OwnedFd, seats: u32) -> String {
         match Segment::adopt(file, seats) {

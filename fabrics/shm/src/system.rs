@@ -1,8 +1,10 @@
 //! Calls of the system that no library offers as they are needed here.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
+
+use rustix::io::Errno;
 
 use crate::sync::Word;
 
@@ -36,6 +38,16 @@ fn call(file: BorrowedFd<'_>, operation: libc::c_int, lock: &mut libc::flock) ->
     // SAFETY: the descriptor is open as long as it is borrowed, and for both operations the kernel reads and writes one
     // `flock` at the address, which is borrowed for the time of the call.
     unsafe { libc::fcntl(file.as_raw_fd(), operation, std::ptr::from_mut(lock)) == 0 }
+}
+
+/// Another descriptor, closed on exec, of what is open under a number that this process was told.
+pub fn duplicate(number: RawFd) -> Result<OwnedFd, Errno> {
+    if number < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the number is not -1 (checked above); the borrow ends with this function, and the one system call made through it fails
+    // cleanly on a closed descriptor.
+    rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3)
 }
 
 /// How large this core's second-level cache is, as far as the C library knows.

@@ -30,7 +30,8 @@ mod tests {
 
     use super::super::tests::Losses;
     use super::super::{Settings, Shm};
-    use crate::segment::{Segment, anew};
+    use crate::anonymous::anew;
+    use crate::segment::Segment;
 
     fn error() -> FabricError {
         FabricError { fabric: "test", fault: Fault::Died, what: String::new() }

@@ -32,8 +32,9 @@ mod tests {
     use super::super::Settings;
     use super::super::tests::Losses;
     use super::*;
+    use crate::anonymous::anew;
     use crate::presence;
-    use crate::segment::{Segment, anew};
+    use crate::segment::Segment;
 
     /// A process in all but name: it has a description of its own.
     fn process(file: &OwnedFd, seat: u32) -> Shm {
