@@ -333,6 +333,10 @@ impl ConstantsFrom {
         if is_named {
             return Err(why);
         }
+        // What is in a folder of somebody else's, this user cannot put right.
+        if !kept::is_own(&path) {
+            return Ok(built_in);
+        }
         let warning = format!("{why}; passed over, until `weft explain lanes --measure` writes it anew");
         Ok(Found { warning: Some(warning), ..built_in })
     }
@@ -537,6 +541,21 @@ mod tests {
         assert_eq!(from.find().unwrap().constants, CONSTANTS, "whoever names it knows why");
         std::fs::write(&path, "weft\n").unwrap();
         assert!(from.find().is_err());
+    }
+
+    #[test]
+    fn what_is_in_a_folder_of_somebody_elses_is_not_told_of_at_every_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = ConstantsFrom::Cache(folder.path().to_owned());
+        let path = from.path().unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "of some other version").unwrap();
+        assert!(from.find().unwrap().warning.is_some(), "the user can put that right");
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            println!("LEFT OUT: only root can give files away");
+            return;
+        }
+        assert_eq!(from.find().unwrap().warning, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Small files in the user's folder for caches: what was found out about a machine, for the jobs to come.
 
 use std::io::{Read as _, Result};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The folder for caches of the user that these variables describe.
@@ -23,6 +24,12 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> std::result::Result<Option<St
         Ok(_) => Ok(Some(text)),
         Err(error) => Err(wrong(error.to_string())),
     }
+}
+
+/// Whether a file that is there belongs to this user.
+pub(crate) fn is_own(path: &Path) -> bool {
+    let owner = std::fs::metadata(path).map(|about| about.uid());
+    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
 }
 
 /// Writes a file and its folder. A job that starts meanwhile reads the old file or the new one.
