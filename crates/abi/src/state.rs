@@ -1,9 +1,10 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use weft::sets::ProcessSets;
 use weft::{
@@ -75,8 +76,6 @@ pub(crate) static DETACHED: AtomicUsize = AtomicUsize::new(0);
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 /// The number of the process that opened the first session.
 static JOINED_AS: AtomicU32 = AtomicU32::new(0);
-/// This process ends because of an error.
-static DYING: AtomicBool = AtomicBool::new(false);
 
 const BEFORE: u8 = 0;
 const RUNNING: u8 = 1;
@@ -303,8 +302,7 @@ extern "C" fn leave_at_exit() {
     if JOINED_AS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    if DYING.load(Ordering::Relaxed) || USERS.try_lock().is_ok_and(|users| users.world || users.sessions > 0)
-    {
+    if USERS.try_lock().is_ok_and(|users| users.world || users.sessions > 0) {
         return;
     }
     let Some(runtime) = RUNTIME.get() else { return };
@@ -563,12 +561,48 @@ fn failing(status: c_int) -> c_int {
     if status & 0xff == 0 { 1 } else { status }
 }
 
-/// Ends this process by C's own `exit`, which may be called where an exit is under way already.
+/// Ends this process at once. What it has written before is not lost; handlers that the program has registered for its exit, and
+/// destructors of its objects, are not called: they would meet MPI in the middle of its end, and hide the first error by a second.
 pub(crate) fn exit(status: c_int) -> ! {
-    DYING.store(true, Ordering::Relaxed);
-    // SAFETY: `exit` takes any number; handlers that the program has registered are its own affair.
-    unsafe { libc::exit(failing(status)) }
+    let status = failing(status);
+    // A stream that another thread waits in, as for input, is locked, and would never be flushed.
+    let _ = std::thread::Builder::new().spawn(move || {
+        std::thread::sleep(FLUSH_PATIENCE);
+        // SAFETY: it takes any number.
+        unsafe { libc::_exit(status) }
+    });
+    // SAFETY: a null stream stands for all; `_exit` takes any number.
+    unsafe {
+        flush_other_languages();
+        libc::fflush(std::ptr::null_mut());
+        libc::_exit(status)
+    }
 }
+
+/// Writes what Fortran's units and C++'s `std::cout` still hold, where the program has brought the libraries of GCC for them; they
+/// do so themselves in a handler of exit.
+///
+/// # Safety
+/// Symbols of these names are those of these libraries.
+unsafe fn flush_other_languages() {
+    // SAFETY: the names are texts of C; the types of what they name have not changed since the libraries have had these versions.
+    unsafe {
+        let find = |name: &CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+        let (flush, cout) = (find(c"_ZNSo5flushEv"), find(c"_ZSt4cout"));
+        if !flush.is_null() && !cout.is_null() {
+            let flush: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void = std::mem::transmute(flush);
+            flush(cout);
+        }
+        let flush = find(c"_gfortran_flush_i4");
+        if !flush.is_null() {
+            let flush: unsafe extern "C-unwind" fn(*const c_int) = std::mem::transmute(flush);
+            flush(std::ptr::null());
+        }
+    }
+}
+
+/// How long a process that ends waits for its streams to be written.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
 #[cold]
 fn no_comm(comm: MPI_Comm) -> Error {
@@ -601,4 +635,12 @@ pub(crate) fn too_many() -> Error {
 /// The name of this host, as the kernel tells.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The name of what this process takes for its node: this host's, and where it is a part of the host, the part's number behind.
+pub(crate) fn node_name() -> String {
+    match std::env::var("WEFT_NODE") {
+        Ok(part) if !part.is_empty() => format!("{}-{part}", host_name()),
+        _ => host_name(),
+    }
 }

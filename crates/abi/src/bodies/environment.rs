@@ -12,7 +12,7 @@ use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
 use crate::objects::lock;
-use crate::state::{call, host_name};
+use crate::state::{call, node_name};
 use crate::types::*;
 
 /// The version of MPI. Works at any time.
@@ -61,7 +61,7 @@ pub unsafe fn mpi_get_library_version(version: *mut c_char, resultlen: *mut c_in
     finish("MPI_Get_library_version", Target::World, told)
 }
 
-/// The name of this host.
+/// The name of this host; of a part of it that is taken for a node, with the part's number behind.
 ///
 /// # Safety
 /// `name` is null or has `MPI_MAX_PROCESSOR_NAME` bytes, `resultlen` is null or writable.
@@ -69,7 +69,7 @@ pub unsafe fn mpi_get_processor_name(name: *mut c_char, resultlen: *mut c_int) -
     call("MPI_Get_processor_name", Target::World, |_| {
         let room = MPI_MAX_PROCESSOR_NAME as usize;
         // SAFETY: the program's promise is handed on.
-        unsafe { tell_text((name, "name"), host_name().as_bytes(), room, resultlen) }
+        unsafe { tell_text((name, "name"), node_name().as_bytes(), room, resultlen) }
     })
 }
 
@@ -348,7 +348,7 @@ mod tests {
             assert_eq!(mpi_abi_get_version(&raw mut major, null_mut()), MPI_ERR_ARG);
         }
         assert!(text(mpi_get_library_version).starts_with("weft 0."));
-        assert_eq!(text(mpi_get_processor_name), host_name());
+        assert_eq!(text(mpi_get_processor_name), crate::state::host_name());
     }
 
     #[test]

@@ -41,14 +41,19 @@ pub unsafe fn mpi_init_thread(
 
 /// Leaves the job. Attributes of `MPI_COMM_SELF` are deleted first (MPI 5.0 §11.2.4).
 pub fn mpi_finalize() -> c_int {
-    call("MPI_Finalize", Target::World, |runtime| {
+    let mut refused = MPI_SUCCESS;
+    let code = call("MPI_Finalize", Target::World, |runtime| {
         runtime.world_model()?;
         let alone = runtime.comm(MPI_COMM_SELF)?;
-        attributes::delete_all(&alone, MPI_COMM_SELF)?;
+        if let Err(error) = attributes::delete_all(&alone, MPI_COMM_SELF) {
+            // Its handler is called while there is one; MPI is finalized all the same.
+            refused = raise("MPI_Finalize", Target::World, &error);
+        }
         let flushed = buffered::flush_process(runtime);
         completion::reap(runtime);
         runtime.finish().and(flushed)
-    })
+    });
+    if code == MPI_SUCCESS { refused } else { code }
 }
 
 /// Whether `MPI_Init` was called.
