@@ -54,28 +54,37 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// Sends `signal` to all descendants of this process that can be seen.
-pub fn signal_all(signal: Signal) {
-    for pid in below(getpid(), &parents()) {
+/// Sends `signal` to all descendants of this process that can be seen, and to its `children`, which none sees where there is no
+/// `/proc`. No child is among them whose end was told of: its number may be another's.
+pub fn signal_all(signal: Signal, children: &[Pid]) {
+    let mut all = below(getpid(), &parents());
+    all.extend(children);
+    all.sort_unstable_by_key(|pid| pid.as_raw_pid());
+    all.dedup();
+    for pid in all {
         // It may have ended since it was seen, and that is all the same.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Kills all descendants of this process and waits until none is left.
+/// Kills all descendants of this process, `children` among them, and waits until none is left.
 ///
 /// What forks faster than it is found is found in the next round. Gives up after two seconds, as a process that
 /// hangs in the kernel cannot be ended, and returns what remains.
-pub fn kill_all() -> Vec<Pid> {
+pub fn kill_all(mut children: Vec<Pid>) -> Vec<Pid> {
     let give_up_at = Instant::now() + GIVE_UP_AFTER;
-    while reap().some_left {
+    loop {
+        let reaped = reap();
+        children.retain(|child| !reaped.ended.iter().any(|ended| ended.pid == *child));
+        if !reaped.some_left {
+            return Vec::new();
+        }
         if give_up_at < Instant::now() {
             return below(getpid(), &parents());
         }
-        signal_all(Signal::KILL);
+        signal_all(Signal::KILL, &children);
         std::thread::sleep(BETWEEN_ROUNDS);
     }
-    Vec::new()
 }
 
 /// The children of each process.

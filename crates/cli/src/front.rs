@@ -83,7 +83,7 @@ fn wait(signals: &Signals) -> io::Result<()> {
 
 /// The supervisor leaves nothing behind, unless it was killed; then this process has adopted what is left.
 fn after(plan: &Plan, supervisor: Pid, ending: Ending) -> u8 {
-    let left = descendants::kill_all();
+    let left = descendants::kill_all(Vec::new());
     if let Ending::Signal(signal) = ending {
         let (name, signal) = (&plan.name, signals::name(signal));
         weft::tell(format_args!(

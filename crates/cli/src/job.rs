@@ -84,8 +84,8 @@ pub enum Cause {
     TimedOut { limit: Duration },
     /// A rank ended by a signal that was passed on.
     PassedOn { signal: i32 },
-    /// The user insisted.
-    InterruptedTwice,
+    /// The user insisted, with this signal.
+    AskedTwice { signal: i32 },
 }
 
 impl Job {
@@ -333,7 +333,7 @@ impl Job {
             }
             Cause::LeftEarly { rank } | Cause::NeverCame { rank } => Some(*rank),
             Cause::Broke(fault) => Some(fault.rank),
-            Cause::TimedOut { .. } | Cause::PassedOn { .. } | Cause::InterruptedTwice => None,
+            Cause::TimedOut { .. } | Cause::PassedOn { .. } | Cause::AskedTwice { .. } => None,
         }
     }
 
@@ -396,7 +396,12 @@ impl Job {
                 )
             }
             Cause::PassedOn { signal } => format!("the job was ended by {}", signals::name(*signal)),
-            Cause::InterruptedTwice => "interrupted twice: the ranks are killed".to_owned(),
+            Cause::AskedTwice { signal } if *signal == Signal::INT.as_raw() => {
+                "interrupted twice: the ranks are killed".to_owned()
+            }
+            Cause::AskedTwice { signal } => {
+                format!("asked to end twice, last by {}: the ranks are killed", signals::name(*signal))
+            }
         }
     }
 
@@ -406,8 +411,12 @@ impl Job {
                 "if nobody killed it, the system may have been out of memory: see `dmesg`"
             }
             Cause::Died { ending: Ending::Signal(13), .. } => "whoever read its output has gone",
-            Cause::Died { ending: Ending::Signal(_), .. } => {
+            Cause::Died { ending: Ending::Signal(14), .. } => "a timer of its own ran out (alarm, setitimer)",
+            Cause::Died { ending: Ending::Signal(signal), .. } if signals::leaves_core(*signal) => {
                 "for a core file: `ulimit -c unlimited`, and start it again"
+            }
+            Cause::Died { ending: Ending::Signal(_), .. } => {
+                "neither the launcher nor a fault sent it: a person, a batch system or a program did"
             }
             Cause::Died { rank, .. } if self.is_silent(*rank) => {
                 "it had not called MPI_Init; look for its own message above"
@@ -420,7 +429,7 @@ impl Job {
             }
             Cause::NotStarted { error, .. } => remedy_for_start(error),
             Cause::TimedOut { .. } => "give it more time with --timeout, or leave that out",
-            Cause::Aborted { .. } | Cause::PassedOn { .. } | Cause::InterruptedTwice => return None,
+            Cause::Aborted { .. } | Cause::PassedOn { .. } | Cause::AskedTwice { .. } => return None,
         })
     }
 
@@ -457,8 +466,7 @@ impl Cause {
                 _ => 1,
             },
             Cause::TimedOut { .. } => 124,
-            Cause::PassedOn { signal } => status_of(Ending::Signal(*signal)),
-            Cause::InterruptedTwice => status_of(Ending::Signal(2)),
+            Cause::PassedOn { signal } | Cause::AskedTwice { signal } => status_of(Ending::Signal(*signal)),
         }
     }
 }
@@ -492,6 +500,10 @@ fn remedy_for_start(error: &io::Error) -> &'static str {
             "too many processes or too little memory: see `ulimit -u` and `free`"
         }
         Some(libc::EMFILE | libc::ENFILE) => "too few descriptors: raise `ulimit -n`, or start fewer ranks",
+        None => "a sandbox may forbid it: look for a filter of system calls (seccomp)",
+        Some(libc::ENOENT) => {
+            "the program is there, but not what loads it: `file PROGRAM` names its interpreter"
+        }
         _ => "check that the program can be run by hand on this node",
     }
 }

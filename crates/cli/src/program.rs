@@ -1,6 +1,7 @@
 //! Finding the program before any rank is started, so that a missing one is told once.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,25 @@ pub enum NoProgram {
         /// What may help.
         hint: String,
     },
+    /// It is a script, and what is to read it is not there.
+    #[error("cannot run `{name}`: its first line names the interpreter `{interpreter}`, {why}\n  {hint}")]
+    NoInterpreter {
+        /// As the user wrote it.
+        name: String,
+        /// As the script names it, made safe to show.
+        interpreter: String,
+        /// What is wrong with it.
+        why: &'static str,
+        /// What may help.
+        hint: String,
+    },
     /// It is there, but is no program.
     #[error("cannot run `{name}`: {why}\n  {hint}")]
     NotExecutable {
         /// As the user wrote it.
         name: String,
         /// Why not.
-        why: &'static str,
+        why: String,
         /// What may help.
         hint: String,
     },
@@ -33,7 +46,7 @@ impl NoProgram {
     /// The exit status that shells use for this.
     pub fn exit_status(&self) -> u8 {
         match self {
-            NoProgram::Missing { .. } => 127,
+            NoProgram::Missing { .. } | NoProgram::NoInterpreter { .. } => 127,
             NoProgram::NotExecutable { .. } => 126,
         }
     }
@@ -71,16 +84,48 @@ fn check(path: &Path, name: &OsStr) -> Result<(), NoProgram> {
             let hint = format!("allow it with: chmod +x {}", path.display());
             Err(not_executable(name, "it is not marked executable", hint))
         }
-        Ok(_) => Ok(()),
+        Ok(_) => check_interpreter(path, name),
     }
 }
+
+/// A script whose interpreter is missing would be told as a program that is missing.
+fn check_interpreter(path: &Path, name: &OsStr) -> Result<(), NoProgram> {
+    let Some(interpreter) = interpreter(path) else { return Ok(()) };
+    let known = Path::new(OsStr::from_bytes(&interpreter));
+    let (why, hint) = match (interpreter.last(), known.metadata()) {
+        (Some(b'\r'), Err(_)) => (
+            "with the end of line of Windows (CR LF)",
+            format!("write its lines as Unix does: sed -i 's/\\r$//' {}", path.display()),
+        ),
+        (_, Err(_)) => ("which is not there", "install it, or correct the script's first line".to_owned()),
+        (_, Ok(about)) if about.is_dir() || access(known, Access::EXEC_OK).is_err() => (
+            "which cannot be executed",
+            "correct the script's first line, or what the interpreter's mode allows".to_owned(),
+        ),
+        _ => return Ok(()),
+    };
+    let interpreter = String::from_utf8_lossy(&interpreter).escape_debug().to_string();
+    Err(NoProgram::NoInterpreter { name: shown(name), interpreter, why, hint })
+}
+
+/// What the first line of a script names, as the kernel reads it.
+fn interpreter(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    std::fs::File::open(path).ok()?.take(HEAD_BYTES_MAX).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    words.next().map(<[u8]>::to_vec)
+}
+
+/// The kernel reads no more of a first line.
+const HEAD_BYTES_MAX: u64 = 256;
 
 fn missing(name: &OsStr, hint: String) -> NoProgram {
     NoProgram::Missing { name: shown(name), hint }
 }
 
-fn not_executable(name: &OsStr, why: &'static str, hint: String) -> NoProgram {
-    NoProgram::NotExecutable { name: shown(name), why, hint }
+fn not_executable(name: &OsStr, why: &str, hint: String) -> NoProgram {
+    NoProgram::NotExecutable { name: shown(name), why: why.to_owned(), hint }
 }
 
 /// The commonest slip: a program of this folder, named without the folder.
@@ -132,6 +177,30 @@ mod tests {
             find(OsStr::new(""), Some(folder.path().as_os_str()), None).unwrap_err().exit_status(),
             127
         );
+    }
+
+    #[test]
+    fn a_script_without_its_interpreter_is_told_of_it() {
+        for (line, told) in [
+            ("#!/no/such arg\n", Some(("`/no/such`, which is not there", "install it"))),
+            ("#! /bin/sh\r\n", Some(("`/bin/sh\\r`, with the end of line of Windows", "sed -i 's/\\r$//'"))),
+            ("#!/etc/passwd", Some(("`/etc/passwd`, which cannot be executed", "first line"))),
+            ("#!/bin/sh -e\n", None),
+            ("#!\n", None),
+            ("\x7fELF", None),
+        ] {
+            let folder = folder_with("tool", 0o755);
+            std::fs::write(folder.path().join("tool"), line).unwrap();
+            match (find_in(&[folder.path()], "tool"), told) {
+                (Ok(_), None) => {}
+                (Err(error), Some((what, remedy))) => {
+                    assert_eq!(error.exit_status(), 127);
+                    let error = error.to_string();
+                    assert!(error.contains(what) && error.contains(remedy), "{error}");
+                }
+                (found, _) => panic!("{line}: {found:?}"),
+            }
+        }
     }
 
     #[test]

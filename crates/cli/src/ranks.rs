@@ -8,13 +8,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Rlimit};
 
 use weft::launch::{LedgerWriter, Pulses};
 
-use crate::output::Labeler;
+use crate::output::{Lines, Route};
 use crate::plan::Plan;
 use crate::spawn::{self, Handed};
 
@@ -25,7 +26,7 @@ pub struct RankProcess {
     pub pid: Pid,
     /// The connection on which it speaks to the process manager; `None` once it has hung up.
     pub manager: Option<OwnedFd>,
-    /// Its output and its errors, where the launcher labels them; `None` once they have ended.
+    /// Its output and its errors, where they go through the launcher; `None` once they have ended.
     pub streams: [Option<Stream>; 2],
 }
 
@@ -35,7 +36,7 @@ pub struct Stream {
     /// Where it is read, without waiting.
     pub pipe: OwnedFd,
     /// What cuts it into lines.
-    pub labeler: Labeler,
+    pub lines: Lines,
 }
 
 /// What all ranks of a job share.
@@ -43,21 +44,63 @@ pub struct Stream {
 pub struct Shared {
     /// The memory that the ranks of this node have in common.
     pub segment: Option<OwnedFd>,
+    /// The fabrics that are left where there can be no such memory.
+    pub fabrics: Option<String>,
     /// Where it is written which ranks have failed, in a job that goes on without them.
     pub ledger: Option<LedgerWriter>,
     /// Where the launcher sees, in the same job, that a rank ends.
     pub pulses: Option<Arc<Pulses>>,
+    /// How output and errors of each rank reach the launcher's.
+    pub routes: [Route; 2],
     /// The limit on open files that the launcher was started with.
     pub files_limit: Rlimit,
 }
 
-/// The memory that the ranks of a node have in common, made once per job and handed to each by number. A rank alone
-/// needs none, and neither do ranks that may not use it; those of several parts of this node make their own.
-pub fn segment(plan: &Plan) -> io::Result<Option<OwnedFd>> {
+/// The memory that the ranks of a node have in common, and what a person should know of it.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The memory.
+    pub segment: Option<OwnedFd>,
+    /// The fabrics that are left where it cannot be had.
+    pub fabrics: Option<String>,
+    /// What is not as usual, in one line.
+    pub notice: Option<String>,
+}
+
+/// Memory for all ranks, made once per job and handed to each by number. A rank alone needs none, and neither do ranks that may
+/// not use it; those of several parts of this node make their own. Where the system forbids it, other fabrics serve.
+pub fn memory(plan: &Plan) -> io::Result<Memory> {
     if plan.ranks == 1 || !plan.shares_memory || plan.ranks_per_node < plan.ranks {
-        return Ok(None);
+        return Ok(Memory::default());
     }
-    weft::launch::create_segment(plan.ranks + plan.restarts).map(Some).map_err(io::Error::other)
+    let made = weft::launch::create_segment(plan.ranks + plan.restarts);
+    let refusal = weft::launch::memfd_refusal().map(|why| format!("memfd_create is refused here ({why})"));
+    match (made, refusal) {
+        (Ok(file), refusal) => Ok(Memory {
+            segment: Some(file),
+            fabrics: None,
+            notice: refusal
+                .map(|refused| format!("{refused}: ranks share an unlinked file on a tmpfs instead")),
+        }),
+        (Err(error), Some(refused)) => {
+            let fabrics = other_fabrics(plan).ok_or_else(|| io::Error::other(error))?;
+            let notice = format!("{refused}, and no tmpfs serves instead: messages go over {fabrics}");
+            Ok(Memory { segment: None, fabrics: Some(fabrics), notice: Some(notice) })
+        }
+        (Err(error), None) => Err(io::Error::other(error)),
+    }
+}
+
+/// What is allowed beside shared memory, if anything is.
+fn other_fabrics(plan: &Plan) -> Option<String> {
+    let set = plan.environment.iter().rev().find(|(name, _)| name == FABRIC).map(|(_, value)| value.clone());
+    let list = set.or_else(|| std::env::var_os(FABRIC)).unwrap_or_default();
+    let list = list.to_string_lossy();
+    let others: Vec<&str> = list.split(',').map(str::trim).filter(|name| *name != "shm").collect();
+    match (list.trim().is_empty(), others.join(",")) {
+        (true, _) => Some("tcp".to_owned()),
+        (false, others) => Some(others).filter(|others| !others.is_empty()),
+    }
 }
 
 /// Where ranks read who has failed, made once for a job that goes on without them.
@@ -88,13 +131,14 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         command.current_dir(folder);
     }
     command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let connected = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let (ours, theirs) = connected.map_err(not_connected)?;
     set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared);
     match again {
         Some(told) => command.env(REBUILT, told),
         None => command.env_remove(REBUILT),
     };
-    let streams = if plan.label { label_streams(&mut command, rank)? } else { [None, None] };
+    let streams = pipe_streams(&mut command, plan, rank, shared.routes)?;
     let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
     let pulses = shared.pulses.as_deref().map(Pulses::file);
     let descriptors = std::iter::once(&theirs)
@@ -108,19 +152,45 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
     Ok(RankProcess { pid: Pid::from_child(&child), manager: Some(ours), streams })
 }
 
-fn label_streams(command: &mut Command, rank: u32) -> io::Result<[Option<Stream>; 2]> {
-    let (output, output_end) = stream(rank)?;
-    let (errors, errors_end) = stream(rank)?;
-    command.stdout(output_end).stderr(errors_end);
-    Ok([Some(output), Some(errors)])
+/// A shortage keeps its number, by which it is told what to do.
+fn not_connected(errno: Errno) -> io::Error {
+    match errno {
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => errno.into(),
+        _ => io::Error::other(format!("connecting it to its process manager (socketpair): {errno}")),
+    }
+}
+
+/// The launcher's ends of the streams that go through it; `command` gets the others.
+fn pipe_streams(
+    command: &mut Command,
+    plan: &Plan,
+    rank: u32,
+    [output, errors]: [Route; 2],
+) -> io::Result<[Option<Stream>; 2]> {
+    let mut streams = [None, None];
+    let label = || plan.label.then(|| format!("[{rank}] "));
+    if output == Route::Piped {
+        let (stream, writer) = stream(label())?;
+        if errors == Route::WithOutput {
+            command.stderr(writer.try_clone()?);
+        }
+        command.stdout(writer);
+        streams[0] = Some(stream);
+    }
+    if errors == Route::Piped {
+        let (stream, writer) = stream(label())?;
+        command.stderr(writer);
+        streams[1] = Some(stream);
+    }
+    Ok(streams)
 }
 
 /// A stream, and the end that the rank writes to.
-fn stream(rank: u32) -> io::Result<(Stream, OwnedFd)> {
+fn stream(label: Option<String>) -> io::Result<(Stream, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     // Only this end: the rank's own writes shall wait as they do for any pipe.
     fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-    Ok((Stream { pipe: reader, labeler: Labeler::new(rank) }, writer))
+    Ok((Stream { pipe: reader, lines: Lines::new(label) }, writer))
 }
 
 fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, shared: &Shared) {
@@ -131,6 +201,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     }
     command.envs(program.environment.set.iter().map(|(name, value)| (name, value)));
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(path) = library_path(command) {
+        command.env(LIBRARY_PATH, path);
+    }
     let node = rank / plan.ranks_per_node;
     let first = node * plan.ranks_per_node;
     let here = plan.ranks_per_node.min(plan.ranks - first);
@@ -150,6 +223,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
         let share = u64::from(cpus.hundredths) * u64::from(here) / u64::from(plan.ranks);
         command.env("WEFT_CPUS", weft::CpuTime { hundredths: share as u32 }.to_string());
     }
+    if let Some(fabrics) = &shared.fabrics {
+        command.env(FABRIC, fabrics);
+    }
     if let Some(segment) = &shared.segment {
         command.env("WEFT_SHM_FD", segment.as_raw_fd().to_string());
     }
@@ -167,11 +243,38 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     }
 }
 
+/// Where ranks look for libraries: behind all that the user has named in this launcher's own folder, for programs that were built
+/// without the path to it. Nothing where that is so already, or the folder holds no library of ours.
+fn library_path(command: &Command) -> Option<OsString> {
+    let folder = std::env::current_exe().ok()?.parent()?.parent()?.join("lib");
+    if !folder.join(LIBRARY).exists() {
+        return None;
+    }
+    let set = command
+        .get_envs()
+        .find(|(name, _)| *name == LIBRARY_PATH)
+        .map(|(_, value)| value.map(OsString::from));
+    let named = set.unwrap_or_else(|| std::env::var_os(LIBRARY_PATH)).unwrap_or_default();
+    if named.is_empty() {
+        return Some(folder.into());
+    }
+    let mut path = named.clone();
+    path.push(":");
+    path.push(&folder);
+    (!std::env::split_paths(&named).any(|known| known == folder)).then_some(path)
+}
+
 /// A job started inside another one must not see the outer one's place in it.
 fn is_of_another_launcher(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
     OUTER_NAMES.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
+
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+const LIBRARY: &str = "libmpi_abi.so.1";
+
+/// Names the fabrics that are allowed.
+const FABRIC: &str = "WEFT_FABRIC";
 
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
@@ -237,7 +340,14 @@ mod tests {
     }
 
     fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
-        let shared = Shared { segment, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
+        let shared = Shared {
+            segment,
+            fabrics: None,
+            ledger: None,
+            pulses: None,
+            routes: [Route::Inherited; 2],
+            files_limit: getrlimit(Resource::Nofile),
+        };
         let rank = start(&plan(script), 2, &shared, None).unwrap();
         let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
         status.exit_status()
@@ -257,8 +367,14 @@ mod tests {
     #[test]
     fn a_rank_knows_its_part_of_the_node() {
         let known = r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "0 2 3 1.12""#;
-        let shared =
-            Shared { segment: None, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
+        let shared = Shared {
+            segment: None,
+            fabrics: None,
+            ledger: None,
+            pulses: None,
+            routes: [Route::Inherited; 2],
+            files_limit: getrlimit(Resource::Nofile),
+        };
         for (rank, known) in [
             (2, known),
             (3, r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "1 0 1 0.37""#),
@@ -268,13 +384,19 @@ mod tests {
             assert_eq!(ended.exit_status(), Some(0));
         }
         assert_eq!(status(r#"test -z "$WEFT_NODE""#, None), Some(0));
-        assert!(segment(&Plan { ranks_per_node: 3, ..plan("") }).unwrap().is_none());
+        assert!(memory(&Plan { ranks_per_node: 3, ..plan("") }).unwrap().segment.is_none());
     }
 
     #[test]
     fn who_comes_into_the_place_of_another_is_told_so() {
-        let shared =
-            Shared { segment: None, ledger: None, pulses: None, files_limit: getrlimit(Resource::Nofile) };
+        let shared = Shared {
+            segment: None,
+            fabrics: None,
+            ledger: None,
+            pulses: None,
+            routes: [Route::Inherited; 2],
+            files_limit: getrlimit(Resource::Nofile),
+        };
         let plan =
             Plan { restarts: 3, ..plan(r#"test "$WEFT_REBUILT $WEFT_RESTARTS $PMI_RANK" = "it 3 1""#) };
         for (again, status) in [(Some("it"), 0), (None, 1)] {
@@ -294,8 +416,9 @@ mod tests {
 
     #[test]
     fn a_segment_is_made_only_where_ranks_can_share_it() {
-        let made =
-            |ranks, shares_memory| segment(&Plan { ranks, shares_memory, ..plan("") }).unwrap().is_some();
+        let made = |ranks, shares_memory| {
+            memory(&Plan { ranks, shares_memory, ..plan("") }).unwrap().segment.is_some()
+        };
         assert!(made(4, true));
         assert!(!made(4, false), "the fabrics that may be used do not include shared memory");
         assert!(!made(1, true), "one rank has nobody to share with");

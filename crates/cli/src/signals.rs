@@ -67,6 +67,11 @@ pub fn name(signal: i32) -> String {
     known.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }
 
+/// Whether the kernel writes a core file of a process that this signal ends.
+pub fn leaves_core(signal: i32) -> bool {
+    CORE.iter().any(|known| known.as_raw() == signal)
+}
+
 fn arrival(record: &[u8]) -> Option<Arrival> {
     let number =
         |offset: usize| i32::from_ne_bytes(record[offset..offset + 4].try_into().expect("four bytes"));
@@ -87,6 +92,19 @@ const WATCHED: [Signal; 9] = [
     Signal::CONT,
     Signal::TSTP,
     Signal::CHILD,
+];
+
+const CORE: [Signal; 10] = [
+    Signal::QUIT,
+    Signal::ILL,
+    Signal::TRAP,
+    Signal::ABORT,
+    Signal::BUS,
+    Signal::FPE,
+    Signal::SEGV,
+    Signal::SYS,
+    Signal::XCPU,
+    Signal::XFSZ,
 ];
 
 const NAMES: [(Signal, &str); 19] = [

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit};
@@ -58,6 +59,9 @@ pub fn start(command: &mut Command, handed: Handed<'_>) -> io::Result<Child> {
         if getppid() != Some(parent) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
+        if IGNORES_PIPE.load(Ordering::Relaxed) {
+            ignore_pipe();
+        }
         setrlimit(Resource::Nofile, files_limit)?;
         if let Some(cpus) = &cpus {
             sched_setaffinity(None, cpus)?;
@@ -80,6 +84,25 @@ fn unblock_signals() -> io::Result<()> {
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) != 0
     };
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The standard library ignores SIGPIPE in this process and no longer in what this one starts, whatever this one was started
+/// with. That is noted here, before it does.
+#[used]
+// SAFETY: the system's loader calls the functions of this section one by one before `main`; this one asks for what stands in the
+// kernel, and writes to an atomic.
+#[unsafe(link_section = ".init_array")]
+static NOTE: extern "C" fn() = note_pipe;
+
+extern "C" fn note_pipe() {
+    IGNORES_PIPE.store(is_ignored(Signal::PIPE), Ordering::Relaxed);
+}
+
+static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+
+fn ignore_pipe() {
+    // SAFETY: nothing is called when a signal comes that is ignored.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 fn keep_across_exec(number: RawFd) -> io::Result<()> {

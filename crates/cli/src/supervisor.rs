@@ -6,19 +6,19 @@
 //! have to say about its death.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::descendants::{self, Ended, Ending, Reaped};
 use crate::job::{Cause, Job, Wish};
-use crate::output::Outlet;
+use crate::output::{Outlet, Route};
 use crate::plan::Plan;
-use crate::ranks::{self, RankProcess, Shared};
+use crate::ranks::{self, Memory, RankProcess, Shared};
 use crate::rebuild::{Rebuilding, Step};
 use crate::signals::{Sender, Signals};
 use crate::watch::Watch;
@@ -53,13 +53,18 @@ struct Supervisor<'a> {
     lifeline: OwnedFd,
     /// The launcher's output and errors, in the order of a rank's streams.
     outlets: [Outlet; 2],
+    /// When something came last for each of them.
+    heard: [Instant; 2],
+    /// Where output of ranks is read to.
+    buffer: Vec<u8>,
     phase: Phase,
     times_out_at: Option<Instant>,
     /// While a rank has hung up and its end is not known yet: until when the others' output waits.
     output_waits_until: Option<Instant>,
     /// The ranks that have hung up, each with the time when it is taken to run on without its connection.
     hang_ups: Vec<(u32, Instant)>,
-    interrupts: u32,
+    /// When somebody asked for the end of the job.
+    wished_to_end: Vec<Instant>,
     /// Signals that were sent to the whole process group a moment ago, so that the ranks have them already.
     group_signals: Vec<(Signal, Instant)>,
     shared: Shared,
@@ -101,15 +106,17 @@ impl<'a> Supervisor<'a> {
         // Process numbers come again, and are the same in several containers.
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let space = format!("weft_{}_{now:x}", plan.launcher);
-        let files_limit = make_room_for_descriptors(plan)?;
-        let segment = ranks::segment(plan)?;
+        let outlets = [Outlet::new(rustix::stdio::stdout())?, Outlet::new(rustix::stdio::stderr())?];
+        let routes = Route::of(plan.ranks, plan.label, [outlets[0].as_fd(), outlets[1].as_fd()]);
+        let files_limit = make_room_for_descriptors(plan, routes)?;
+        let Memory { segment, fabrics, notice } = ranks::memory(plan)?;
         let ledger = ranks::ledger(plan, segment.as_ref())?;
         let pulses = ranks::pulses(plan)?;
         let watch = pulses.clone().map(Watch::begin).transpose()?;
         if watch.is_some() {
             weft::launch::be_prompt();
         }
-        Ok(Supervisor {
+        let mut supervisor = Supervisor {
             plan,
             job: Job::new(plan.ranks, plan.restarts, &space, plan.survives)
                 .with_nodes_of(plan.ranks_per_node)
@@ -119,16 +126,22 @@ impl<'a> Supervisor<'a> {
             processes: Vec::new(),
             signals,
             lifeline,
-            outlets: [Outlet::new(rustix::stdio::stdout())?, Outlet::new(rustix::stdio::stderr())?],
+            outlets,
+            heard: [Instant::now(); 2],
+            buffer: vec![0; STREAM_READ_BYTES],
             phase: Phase::Running,
             times_out_at: plan.timeout.and_then(|limit| Instant::now().checked_add(limit)),
             output_waits_until: None,
             hang_ups: Vec::new(),
-            interrupts: 0,
+            wished_to_end: Vec::new(),
             group_signals: Vec::new(),
-            shared: Shared { segment, ledger, pulses, files_limit },
+            shared: Shared { segment, fabrics, ledger, pulses, routes, files_limit },
             watch,
-        })
+        };
+        if let Some(notice) = notice {
+            supervisor.say(&notice);
+        }
+        Ok(supervisor)
     }
 
     fn start_ranks(&mut self) {
@@ -161,7 +174,7 @@ impl<'a> Supervisor<'a> {
     fn turn(&mut self) -> io::Result<bool> {
         let ready = self.wait()?;
         if ready.launcher_gone {
-            descendants::kill_all();
+            descendants::kill_all(self.ranks_left());
             return Ok(true);
         }
         // Who has ended may have had the same signal.
@@ -178,8 +191,17 @@ impl<'a> Supervisor<'a> {
         self.note_timeout();
         self.advance(reaped.some_left);
         self.forward_output(&ready.streams);
-        self.outlets.iter_mut().for_each(Outlet::flush);
+        self.show_questions();
+        self.flush();
         Ok(self.phase == Phase::Over && !self.outlets.iter().any(Outlet::is_pending))
+    }
+
+    fn flush(&mut self) {
+        self.outlets.iter_mut().for_each(Outlet::flush);
+        if let Some(errno) = self.outlets[0].take_trouble() {
+            self.say(&format!("cannot write what the ranks print: {errno}"));
+            self.outlets[1].flush();
+        }
     }
 
     /// Waits for something to happen, or for the time when something is due.
@@ -230,11 +252,14 @@ impl<'a> Supervisor<'a> {
 
     fn next_time(&self) -> Option<Instant> {
         let kill_at = match self.phase {
+            // What could not be started ends nobody that the system could tell of.
+            Phase::Running if self.is_done() => Some(Instant::now()),
             Phase::Ending { kill_at } => Some(kill_at),
             Phase::Running | Phase::Over => None,
         };
         let hang_up = self.hang_ups.iter().map(|(_, time)| *time).min();
-        [kill_at, self.times_out_at, self.output_waits_until, hang_up].into_iter().flatten().min()
+        let question = (0..self.outlets.len()).filter_map(|kind| self.question_due(kind)).min();
+        [kill_at, self.times_out_at, self.output_waits_until, hang_up, question].into_iter().flatten().min()
     }
 
     fn launcher_gone(&self) -> bool {
@@ -279,17 +304,24 @@ impl<'a> Supervisor<'a> {
                 self.send(Signal::STOP);
                 let _ = kill_process(rustix::process::getpid(), Signal::STOP);
             }
-            Signal::INT => self.on_interrupt(),
+            Signal::INT | Signal::TERM => self.on_wish_to_end(signal),
             _ => {}
         }
     }
 
-    fn on_interrupt(&mut self) {
-        self.interrupts += 1;
-        if self.interrupts < 2 {
+    /// Who asks a second time does not want to wait for ranks that do not end.
+    fn on_wish_to_end(&mut self, signal: Signal) {
+        let now = Instant::now();
+        // Programs like `timeout` send to the launcher and to its process group: that is one wish, which comes twice.
+        let is_echo = |time: &Instant| now.duration_since(*time) < GROUP_SIGNAL_LASTS;
+        if signal == Signal::TERM && self.wished_to_end.iter().any(is_echo) {
             return;
         }
-        self.job.end(Cause::InterruptedTwice);
+        self.wished_to_end.push(now);
+        if self.wished_to_end.len() < 2 {
+            return;
+        }
+        self.job.end(Cause::AskedTwice { signal: signal.as_raw() });
         if let Phase::Ending { kill_at } = &mut self.phase {
             *kill_at = Instant::now();
         }
@@ -297,6 +329,11 @@ impl<'a> Supervisor<'a> {
         if self.phase == Phase::Over {
             self.outlets.iter_mut().for_each(Outlet::abandon);
         }
+    }
+
+    /// Those whose end has not been told of; of what they have started, only the system knows.
+    fn ranks_left(&self) -> Vec<Pid> {
+        self.job.running().map(|(_, pid)| pid).collect()
     }
 
     fn send(&self, signal: Signal) {
@@ -501,14 +538,13 @@ impl<'a> Supervisor<'a> {
 
     /// Goes from running over ending to over, as far as things have come.
     fn advance(&mut self, some_left: bool) {
-        if self.phase == Phase::Running && (self.job.cause().is_some() || self.job.running().next().is_none())
-        {
+        if self.phase == Phase::Running && self.is_done() {
             self.conclude(some_left);
         }
         match self.phase {
             Phase::Ending { .. } if !some_left => self.finish(),
             Phase::Ending { kill_at } if kill_at <= Instant::now() => {
-                let left = descendants::kill_all();
+                let left = descendants::kill_all(self.ranks_left());
                 if !left.is_empty() {
                     self.say(&format!(
                         "these processes cannot be ended: {left:?}\n  they hang in the system"
@@ -518,6 +554,11 @@ impl<'a> Supervisor<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the job is to end, or nobody is left.
+    fn is_done(&self) -> bool {
+        self.job.cause().is_some() || self.job.running().next().is_none()
     }
 
     /// Tells why the job ends, after the last words of whoever caused it, and asks what is left to end.
@@ -530,14 +571,15 @@ impl<'a> Supervisor<'a> {
         if let Some(message) = self.job.message(&self.plan.host) {
             self.outlets[0].flush();
             self.say(&message);
-            self.outlets[1].flush();
+            self.outlets.iter_mut().for_each(Outlet::flush);
         }
         if some_left {
-            descendants::signal_all(Signal::TERM);
+            let ranks = self.ranks_left();
+            descendants::signal_all(Signal::TERM, &ranks);
             // A stopped process would not hear the above.
-            descendants::signal_all(Signal::CONT);
+            descendants::signal_all(Signal::CONT, &ranks);
         }
-        let at_once = matches!(self.job.cause(), Some(Cause::InterruptedTwice));
+        let at_once = matches!(self.job.cause(), Some(Cause::AskedTwice { .. }));
         let grace = if at_once { Duration::ZERO } else { GRACE };
         self.phase = Phase::Ending { kill_at: Instant::now() + grace };
     }
@@ -555,7 +597,7 @@ impl<'a> Supervisor<'a> {
             self.read_stream(place, kind, READS_TO_DRAIN);
             let Some(process) = self.processes.get_mut(place) else { return };
             if let Some(stream) = &mut process.streams[kind] {
-                stream.labeler.finish(&mut self.outlets[kind]);
+                stream.lines.finish(&mut self.outlets[kind]);
             }
         }
     }
@@ -577,24 +619,44 @@ impl<'a> Supervisor<'a> {
     fn read_stream(&mut self, place: usize, kind: usize, reads_max: usize) {
         let Some(process) = self.processes.get_mut(place) else { return };
         let (slot, outlet) = (&mut process.streams[kind], &mut self.outlets[kind]);
-        let mut bytes = [0; STREAM_READ_BYTES];
         for _ in 0..reads_max {
             let Some(stream) = slot else { return };
-            match rustix::io::read(&stream.pipe, &mut bytes) {
-                Ok(count @ 1..) => stream.labeler.take(&bytes[..count], outlet),
+            match rustix::io::read(&stream.pipe, &mut self.buffer[..]) {
+                Ok(count @ 1..) => {
+                    self.heard[kind] = Instant::now();
+                    stream.lines.take(&self.buffer[..count], outlet);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Ok(_) | Err(_) => {
-                    stream.labeler.finish(outlet);
+                    stream.lines.finish(outlet);
                     *slot = None;
                 }
             }
         }
     }
 
+    /// Rank 0, which reads the launcher's input, may wait for an answer to a line that it does not end: it is shown when nothing
+    /// has come from any rank for a moment.
+    fn show_questions(&mut self) {
+        for kind in 0..self.outlets.len() {
+            let is_due = self.question_due(kind).is_some_and(|time| time <= Instant::now());
+            let asks = self.processes.first_mut().and_then(|process| process.streams[kind].as_mut());
+            if let Some(stream) = asks.filter(|_| is_due) {
+                stream.lines.let_go(&mut self.outlets[kind]);
+            }
+        }
+    }
+
+    fn question_due(&self, kind: usize) -> Option<Instant> {
+        let stream = self.processes.first()?.streams[kind].as_ref()?;
+        (stream.lines.may_ask() && self.takes_output(kind)).then(|| self.heard[kind] + QUESTION_WAITS)
+    }
+
     fn say(&mut self, message: &str) {
         let line = format!("{}: {message}\n", self.plan.name);
-        self.outlets[1].push(line.as_bytes());
+        let to = if self.shared.routes[1] == Route::WithOutput { 0 } else { 1 };
+        self.outlets[to].say(&line);
     }
 }
 
@@ -610,9 +672,9 @@ impl Ready {
 }
 
 /// Raises the limit on open files when the ranks need more than it allows. Returns what it was.
-fn make_room_for_descriptors(plan: &Plan) -> io::Result<Rlimit> {
+fn make_room_for_descriptors(plan: &Plan, routes: [Route; 2]) -> io::Result<Rlimit> {
     let limit = getrlimit(Resource::Nofile);
-    let for_each_rank = if plan.label { 3 } else { 1 };
+    let for_each_rank = 1 + routes.iter().filter(|route| **route == Route::Piped).count() as u64;
     let needed = u64::from(plan.ranks) * for_each_rank + DESCRIPTORS_BESIDE_RANKS;
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         let maximum = limit.maximum.unwrap_or_default();
@@ -655,10 +717,14 @@ const LONG_TIME: Timespec = Timespec { tv_sec: 86_400, tv_nsec: 0 };
 const READ_BYTES: usize = 4096;
 const READS_PER_TURN: usize = 16;
 
-const STREAM_READ_BYTES: usize = 16 * 1024;
+/// What a pipe holds, unless someone changed it.
+const STREAM_READ_BYTES: usize = 64 * 1024;
 
-/// A pipe holds 64 KiB unless someone enlarged it, to 1 MiB at most for ordinary users.
-const READS_TO_DRAIN: usize = 128;
+/// Long enough for a rank that is in the middle of a line to go on with it, and short for a person who is asked.
+const QUESTION_WAITS: Duration = Duration::from_millis(100);
+
+/// Someone may have enlarged a pipe, to 1 MiB at most for ordinary users.
+const READS_TO_DRAIN: usize = 32;
 
 /// Standard streams, signals, the lifeline, and what starting one rank takes for a moment.
 const DESCRIPTORS_BESIDE_RANKS: u64 = 32;

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+
+use rustix::process::Signal;
 
 use common::{PMI, run, run_script, start_command, weftrun};
 
@@ -164,6 +167,72 @@ fn labelled_lines_are_whole_and_complete() {
     assert_eq!(outcome.output.lines().count(), 4 * 301);
 }
 
+/// Programs in C write blocks of 4,096 bytes to a pipe, which end anywhere in a line.
+#[test]
+fn lines_of_ranks_are_whole_without_labels() {
+    let script = r#"for i in $(seq 3000); do printf "%s:%0*d.\n" $PMI_RANK $((i % 90 + 1)) $i; done > $PMI_RANK
+        dd if=$PMI_RANK bs=4096 2>/dev/null; printf end"#;
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-n", "4", "--wdir", folder.path().to_str().unwrap()];
+    let outcome = run_script(&options, script);
+    let (lines, ends): (Vec<&str>, Vec<&str>) = outcome.output.lines().partition(|line| *line != "end");
+    assert_eq!((lines.len(), ends.len()), (4 * 3000, 4));
+    for rank in 0..4 {
+        let start = format!("{rank}:");
+        let own = lines.iter().filter_map(|line| line.strip_prefix(&start)?.strip_suffix('.'));
+        let numbers: Vec<u32> = own.map(|number| number.parse().unwrap()).collect();
+        assert_eq!(numbers, (1..=3000).collect::<Vec<_>>());
+    }
+    assert!(outcome.output.ends_with("end"), "nothing is added behind the last byte");
+}
+
+/// It is not shown until nobody else writes; a person must see it before they answer.
+#[test]
+fn a_question_is_shown_before_its_answer() {
+    for options in [&["-n", "2"][..], &["-l", "-n", "2"]] {
+        let words =
+            [options, &["bash", "-c", r#"[ $PMI_RANK = 1 ] || { printf '? '; read -r a; echo "<$a>"; }"#]];
+        let (mut command, mark) = weftrun(&words.concat());
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        command.stdin(Stdio::piped()).stdout(writer);
+        let mut launcher = start_command(command, mark);
+        let mut shown = Vec::new();
+        while !shown.ends_with(b"? ") {
+            let mut byte = [0];
+            reader.read_exact(&mut byte).unwrap();
+            shown.extend(byte);
+        }
+        launcher.feed("yes\n");
+        assert_eq!(launcher.finish().code(), 0);
+        reader.read_to_end(&mut shown).unwrap();
+        let label = if options.len() == 2 { "" } else { "[0] " };
+        assert_eq!(String::from_utf8(shown).unwrap(), format!("{label}? <yes>\n"));
+    }
+}
+
+#[test]
+fn what_a_rank_writes_to_one_file_keeps_its_order() {
+    let (mut command, mark) =
+        weftrun(&["-n", "2", "bash", "-c", "for i in $(seq 200); do echo out $i; echo err $i >&2; done"]);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    command.stderr(writer.try_clone().unwrap()).stdout(writer);
+    let launcher = start_command(command, mark);
+    let mut all = String::new();
+    reader.read_to_string(&mut all).unwrap();
+    assert_eq!(launcher.finish().code(), 0);
+    for kind in ["out", "err"] {
+        assert_eq!(all.lines().filter(|line| line.starts_with(kind)).count(), 400);
+    }
+    // Of each two ranks one is ahead: a number comes as an error only when it has come as output as often.
+    let (mut outs, mut errors) = ([0; 201], [0; 201]);
+    for line in all.lines() {
+        let (kind, number) = line.split_once(' ').unwrap();
+        let number: usize = number.parse().unwrap();
+        *if kind == "out" { &mut outs[number] } else { &mut errors[number] } += 1;
+        assert!(errors[number] <= outs[number], "{line}");
+    }
+}
+
 #[test]
 fn labelled_errors_stay_errors() {
     let outcome = run_script(&["-l", "-n", "2"], "echo out; echo err >&2");
@@ -183,6 +252,25 @@ fn a_reader_who_leaves_ends_the_job() {
     let outcome = launcher.finish();
     assert_eq!(outcome.code(), 128 + 13, "{}", outcome.errors);
     assert!(outcome.errors.contains("killed by SIGPIPE"), "{}", outcome.errors);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (command, mark) = weftrun(&["-n", "2", "--fabric", "tcp", "yes"]);
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", r#"trap '' XFSZ; ulimit -f 64; exec "$0" "$@""#]).arg(command.get_program());
+    limited.args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let file = std::fs::File::create(folder.path().join("out")).unwrap();
+    limited.stdin(Stdio::null()).stdout(file).stderr(Stdio::piped());
+    let outcome = start_command(limited, mark).finish();
+    assert_ne!(outcome.code(), 0);
+    assert!(
+        outcome.errors.contains("cannot write what the ranks print: File too large"),
+        "{}",
+        outcome.errors
+    );
 }
 
 #[test]
@@ -255,7 +343,8 @@ fn a_broken_program_file_is_told_once() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let outcome = run(&["-n", "4", program.to_str().unwrap()]);
     assert_eq!(outcome.code(), 127, "{}", outcome.errors);
-    assert_eq!(outcome.errors.matches("cannot start rank 0").count(), 1, "{}", outcome.errors);
+    let told = "its first line names the interpreter `/no/such/interpreter`, which is not there";
+    assert_eq!(outcome.errors.matches(told).count(), 1, "{}", outcome.errors);
 }
 
 #[test]
@@ -440,7 +529,7 @@ fn too_few_descriptors_are_told_with_the_need() {
     limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let outcome = start_command(limited, mark).finish();
     assert_eq!(outcome.code(), 1);
-    assert!(outcome.errors.contains("60 ranks need 92 descriptors, and only 64"), "{}", outcome.errors);
+    assert!(outcome.errors.contains("60 ranks need 212 descriptors, and only 64"), "{}", outcome.errors);
 }
 
 #[test]
@@ -466,4 +555,84 @@ fn no_file_is_left() {
         start_command(command, mark).finish();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "after `{script}`");
     }
+}
+
+/// Ranks that ignore the first wish are killed at the second.
+#[test]
+fn who_asks_twice_is_obeyed() {
+    let script = "trap '' TERM INT; echo ready; while :; do sleep 1000; done";
+    for (signal, code, told) in
+        [(Signal::TERM, 143, "asked to end twice, last by SIGTERM"), (Signal::INT, 130, "interrupted twice")]
+    {
+        let (mut command, mark) = weftrun(&["-n", "2", "bash", "-c", script]);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        command.stdout(writer);
+        let launcher = start_command(command, mark);
+        let mut ready = [0; 12];
+        reader.read_exact(&mut ready).unwrap();
+        launcher.signal(signal);
+        // Signals that come together are one; nothing tells that the first was heard.
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        assert_eq!(launcher.mark.expect_children(launcher.pid().as_raw_pid(), 1).len(), 1, "it waits");
+        launcher.signal(signal);
+        let outcome = launcher.finish();
+        assert_eq!(outcome.code(), code, "{}", outcome.errors);
+        assert!(outcome.errors.contains(told), "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn signals_that_were_ignored_at_the_start_are_ignored_by_ranks() {
+    let script = "grep SigIgn /proc/self/status | cut -f 2";
+    let ignored = |signals: &str| {
+        let (launcher, mark) = weftrun(&["-n", "1", "bash", "-c", script]);
+        let mut command = std::process::Command::new("env");
+        command.arg(format!("--ignore-signal={signals}")).args(launcher.get_args().skip(1));
+        command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let outcome = start_command(command, mark).finish();
+        let mask = u64::from_str_radix(outcome.output.trim(), 16).expect("a mask");
+        [1, 13].map(|signal| mask & 1 << (signal - 1) != 0)
+    };
+    assert_eq!(ignored("USR2"), [false, false]);
+    assert_eq!(ignored("PIPE"), [false, true]);
+    assert_eq!(ignored("HUP,PIPE"), [true, true]);
+}
+
+#[test]
+fn what_is_said_of_a_signal_fits_it() {
+    for (signal, words) in [
+        ("TERM", "neither the launcher nor a fault sent it"),
+        ("ALRM", "a timer of its own"),
+        ("ABRT", "for a core file"),
+    ] {
+        let outcome =
+            run_script(&["-n", "2"], &format!("[ $PMI_RANK = 1 ] && kill -{signal} $$; sleep 1000"));
+        assert!(outcome.errors.contains(words), "{}", outcome.errors);
+        assert_eq!(outcome.errors.contains("core file"), signal == "ABRT", "{}", outcome.errors);
+    }
+}
+
+#[test]
+fn ranks_find_the_library_that_is_installed_beside_the_launcher() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().canonicalize().unwrap();
+    for part in ["bin", "lib"] {
+        std::fs::create_dir(prefix.join(part)).unwrap();
+    }
+    let launcher = prefix.join("bin/weftrun");
+    std::fs::copy(env!("CARGO_BIN_EXE_weftrun"), &launcher).unwrap();
+    let path = |set: Option<&str>, options: &[&str]| {
+        let mut command = std::process::Command::new(&launcher);
+        command.args(options).args(["-n", "1", "sh", "-c", "echo \"$LD_LIBRARY_PATH\""]);
+        command.env_remove("LD_LIBRARY_PATH").envs(set.map(|value| ("LD_LIBRARY_PATH", value)));
+        String::from_utf8(command.output().unwrap().stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(path(Some("/a"), &[]), "/a", "there is no library");
+    std::fs::write(prefix.join("lib/libmpi_abi.so.1"), "").unwrap();
+    let lib = prefix.join("lib").display().to_string();
+    assert_eq!(path(None, &[]), lib);
+    assert_eq!(path(Some("/a:/b"), &[]), format!("/a:/b:{lib}"));
+    assert_eq!(path(Some("/a"), &["-x", "LD_LIBRARY_PATH=/c"]), format!("/c:{lib}"));
+    assert_eq!(path(Some(&format!("{lib}:/a")), &[]), format!("{lib}:/a"), "once is enough");
 }
