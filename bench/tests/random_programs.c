@@ -1,6 +1,7 @@
 // ranks: 1 2 3 5
 // Random programs: messages of random layouts on several communicators, in all modes, blocking and not, from plans and at
-// once, to receives that are posted before or look for their messages later, with and without wildcards. Every rank draws
+// once, to receives that are posted before or look for their messages later, with and without wildcards. Some sends are cancelled:
+// they complete, or nobody ever sees their message. Every rank draws
 // the same program from its seed, so each knows what all others do, and holds what it gets against the rules of order; where
 // there is one sender, or no wildcard, these leave one answer. Elements are looked for where a type map has them that
 // is made beside the datatype, entry by entry. A failure says its seed; `random_programs SEED` plays it again.
@@ -213,7 +214,7 @@ enum phase { RECEIVES_FIRST, SENDS_FIRST, MIXED, PHASES };
 static const char *const PHASE_NAMES[PHASES] = {"receives first", "sends first", "mixed"};
 
 struct message {
-    int from, to, channel, tag, blocking, planned;
+    int from, to, channel, tag, blocking, planned, cancels;
     enum mode mode;
     struct signature of;
     struct layout layout;
@@ -225,6 +226,7 @@ struct message {
  * has got. */
 struct receive {
     int at, channel, source, tag, more, way;
+    int only_for; /* there is none where that message is cancelled; or -1 */
     enum style style;
     struct signature of;
     struct layout layout;
@@ -234,6 +236,8 @@ struct receive {
 
 static struct message messages[MESSAGES];
 static struct receive receives[MESSAGES];
+/* Those that are, by their senders; all know it once all has been sent. */
+static int cancelled[MESSAGES];
 
 /* For MPICH 5.0.2, which fails at requests of MPI_Ibsend in lists, and at messages that end within an element. */
 static int is_mild;
@@ -254,6 +258,9 @@ static void draw_program(enum phase phase) {
         if (message->channel == 3 && (message->from + message->to) % 2 == 0) message->channel = 1;
         message->tag = (int)draw(TAGS), message->planned = draw(3) == 0, message->blocking = draw(2) == 0;
         message->mode = (enum mode)draw(phase == RECEIVES_FIRST ? MODES : READY);
+        /* Where it takes the receive of another, that one waits until all know of it. */
+        message->cancels = phase != RECEIVES_FIRST && !is_mild && draw(5) == 0;
+        receive->only_for = message->cancels ? i : -1;
         /* What fits any of the messages that may come. */
         message->of = same[message->channel][message->to];
         receive->at = message->to, receive->channel = message->channel, receive->of = message->of;
@@ -306,6 +313,25 @@ static void send_now(struct message *it, MPI_Comm comm, int to) {
     }
 }
 
+/* A send that is cancelled ends in any way that there is, whatever its receiver does. */
+static void cancel_one(int number, MPI_Comm comm, int to) {
+    struct message *it = &messages[number];
+    MPI_Status status;
+    int flag = 0, turns = (int)draw(4);
+    if (it->planned) plan_send(it, comm, to);
+    else begin_send(it, comm, to);
+    for (int i = 0; i < turns; i++) OK(MPI_Iprobe(MPI_ANY_SOURCE, TAGS, comm, &flag, MPI_STATUS_IGNORE));
+    OK(MPI_Cancel(&it->request));
+    switch (draw(3)) {
+        case 0: OK(MPI_Wait(&it->request, &status)); break;
+        case 1: OK(MPI_Waitall(1, &it->request, &status)); break;
+        default:
+            for (flag = 0; !flag;) OK(MPI_Test(&it->request, &flag, &status));
+    }
+    OK(MPI_Test_cancelled(&status, &cancelled[number]));
+    if (it->planned) OK(MPI_Request_free(&it->request));
+}
+
 static void send_one(int number, enum phase phase) {
     struct message *it = &messages[number];
     MPI_Comm comm = channels[it->channel];
@@ -313,6 +339,7 @@ static void send_one(int number, enum phase phase) {
     it->layout = random_layout(&it->of, it->of.units);
     write_message(&it->layout, &it->of, number);
     it->request = MPI_REQUEST_NULL;
+    if (it->cancels) return cancel_one(number, comm, to);
     if (it->planned) plan_send(it, comm, to);
     /* Where no receive is posted only those may wait that a buffer takes. */
     else if (it->blocking && (phase == RECEIVES_FIRST || it->mode == BUFFERED)) send_now(it, comm, to);
@@ -400,16 +427,22 @@ static void complete(int count, MPI_Request *requests, MPI_Status *statuses) {
     }
 }
 
+/* Whether this rank has that receive, among those that come first (-1), or those that come when all know what was cancelled (1). */
+static int is_here(int number, int late) {
+    const struct receive *it = &receives[number];
+    return it->at == check_rank && (late < 0 ? it->only_for < 0 : it->only_for >= 0 && !cancelled[it->only_for]);
+}
+
 static void complete_all(void) {
     MPI_Request requests[2 * MESSAGES];
     MPI_Status statuses[2 * MESSAGES];
     for (int i = 0; i < MESSAGES; i++) {
         requests[i] = messages[i].from == check_rank ? messages[i].request : MPI_REQUEST_NULL;
-        requests[MESSAGES + i] = receives[i].at == check_rank ? receives[i].request : MPI_REQUEST_NULL;
+        requests[MESSAGES + i] = is_here(i, -1) || is_here(i, 1) ? receives[i].request : MPI_REQUEST_NULL;
     }
     complete(2 * MESSAGES, requests, statuses);
     for (int i = 0; i < MESSAGES; i++) {
-        if (receives[i].at == check_rank && receives[i].request != MPI_REQUEST_NULL) receives[i].status = statuses[MESSAGES + i];
+        if ((is_here(i, -1) || is_here(i, 1)) && receives[i].request != MPI_REQUEST_NULL) receives[i].status = statuses[MESSAGES + i];
         if (requests[i] != MPI_REQUEST_NULL) OK(MPI_Request_free(&requests[i])); /* those of plans stay */
         if (requests[MESSAGES + i] != MPI_REQUEST_NULL) OK(MPI_Request_free(&requests[MESSAGES + i]));
     }
@@ -421,7 +454,7 @@ static void check_receive(struct receive *it) {
     if (it->source != MPI_ANY_SOURCE) SAME(it->status.MPI_SOURCE, it->source);
     for (int number = 0; number < MESSAGES; number++) {
         struct message *message = &messages[number];
-        if (message->is_received || message->from != from || message->to != check_rank || message->channel != it->channel) continue;
+        if (cancelled[number] || message->is_received || message->from != from || message->to != check_rank || message->channel != it->channel) continue;
         if (it->tag != MPI_ANY_TAG && message->tag != it->tag) continue;
         SAME(it->status.MPI_TAG, message->tag);
         OK(MPI_Get_count(&it->status, MPI_BYTE, &bytes));
@@ -440,6 +473,7 @@ static void play(unsigned seed, enum phase phase) {
     section(name);
     dice = seed * PHASES + (unsigned)phase;
     draw_program(phase);
+    memset(cancelled, 0, sizeof cancelled);
     dice += 7919u * (unsigned)check_rank; /* from here on each draws for itself */
     for (int i = 0; i < MESSAGES; i++)
         if (receives[i].at == check_rank) receives[i].layout = random_layout(&receives[i].of, receives[i].of.units + receives[i].more);
@@ -453,21 +487,23 @@ static void play(unsigned seed, enum phase phase) {
             if (messages[sent].from == check_rank) send_one(sent, phase);
             sent++;
         } else {
-            if (receives[received].at == check_rank) post(&receives[received]);
+            if (is_here(received, -1)) post(&receives[received]);
             received++;
         }
     }
-    if (phase == SENDS_FIRST) {
-        for (int i = 0; i < MESSAGES; i++)
-            if (receives[i].at == check_rank) fetch(&receives[i]);
-    }
-    complete_all();
-    for (int i = 0; i < MESSAGES; i++) {
-        if (receives[i].at == check_rank) {
-            check_receive(&receives[i]);
-            give_back(&receives[i].layout, &receives[i].of);
+    if (phase != RECEIVES_FIRST) OK(MPI_Allreduce(MPI_IN_PLACE, cancelled, MESSAGES, MPI_INT, MPI_MAX, channels[1]));
+    for (int late = 0; late < 2 && phase != RECEIVES_FIRST; late++)
+        for (int i = 0; i < MESSAGES; i++) {
+            if (!is_here(i, late ? 1 : -1)) continue;
+            if (phase == SENDS_FIRST) fetch(&receives[i]);
+            else if (late) post(&receives[i]);
         }
-    }
+    complete_all();
+    for (int late = 0; late < 2; late++)
+        for (int i = 0; i < MESSAGES; i++)
+            if (is_here(i, late ? 1 : -1)) check_receive(&receives[i]);
+    for (int i = 0; i < MESSAGES; i++)
+        if (receives[i].at == check_rank) give_back(&receives[i].layout, &receives[i].of);
     OK(MPI_Buffer_flush());
     for (int i = 0; i < MESSAGES; i++)
         if (messages[i].from == check_rank) give_back(&messages[i].layout, &messages[i].of);
