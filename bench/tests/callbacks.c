@@ -137,6 +137,33 @@ static void recursion(void) {
     OK(MPI_Comm_free_keyval(&inner_key));
 }
 
+/* A key is known, also to a second call that frees it, until its last attribute goes. */
+static void freed_again(void) {
+    int key, again, third;
+    MPI_Comm first, second;
+    section("keys that are freed again while an object has their attribute");
+    recursions = 0;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete, &inner_key, NULL));
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, recurse_delete, &key, NULL));
+    again = third = key;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &first));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &second));
+    OK(MPI_Comm_set_attr(first, key, NULL));
+    OK(MPI_Comm_set_attr(second, key, &key));
+    OK(MPI_Comm_free(&first)); /* its delete function frees the key */
+    SAME(recursions, 1);
+    OK(MPI_Comm_free_keyval(&key));
+    SAME(key, MPI_KEYVAL_INVALID);
+    if (!check_library_is("Open MPI")) { /* which counts how often a key is freed */
+        OK(MPI_Comm_free_keyval(&again));
+        SAME(again, MPI_KEYVAL_INVALID);
+        OK(MPI_Comm_free(&second));
+        SAME(recursions, 2);
+        STRICT_CLASS(MPI_Comm_free_keyval(&third), MPI_ERR_KEYVAL);
+    }
+    OK(MPI_Comm_free_keyval(&inner_key));
+}
+
 static void kinds(void) {
     int win_key, comm_key, type_key, copy_of_key;
     section("keys of three kinds");
@@ -178,6 +205,7 @@ int main(int argc, char **argv) {
     codes_of_comms();
     codes_of_types();
     recursion();
+    freed_again();
     kinds();
     section("the end");
     for (int i = 0; i < 3; i++) {

@@ -323,7 +323,9 @@ unsafe fn free(name: &'static str, owner: Owner, keyval: *mut c_int) -> c_int {
         let number = place.value();
         let mut keys = lock(&KEYS);
         match keys.get_mut(&number) {
-            Some(key) if !key.serves(owner) || key.freed => return Err(no_key(number)),
+            Some(key) if !key.serves(owner) => return Err(no_key(number)),
+            // Freeing a key again is accepted until its last attribute goes: programs free a key in its own delete
+            // function, and again elsewhere.
             Some(key) if key.attached > 0 => key.freed = true,
             Some(_) => drop(keys.remove(&number)),
             None => return Err(no_key(number)),
