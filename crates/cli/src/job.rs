@@ -22,6 +22,8 @@ pub struct Job {
     places: Vec<Place>,
     /// The rank of each of these, as far as it was started.
     ranks: Vec<u32>,
+    /// Whether the only rank is the launcher of several hosts.
+    is_engine: bool,
     /// The number of each rank's program, where there are several.
     programs: Vec<u32>,
     /// What ranks have asked of the launcher.
@@ -96,6 +98,7 @@ impl Job {
             server: Server::with_spares(ranks, restarts, space),
             places: vec![Place::Waiting; (ranks + restarts) as usize],
             ranks: (0..ranks).collect(),
+            is_engine: false,
             programs: Vec::new(),
             wishes: Vec::new(),
             cause: None,
@@ -115,6 +118,12 @@ impl Job {
     #[must_use]
     pub fn with_nodes_of(self, ranks: u32) -> Job {
         Job { server: self.server.with_nodes_of(ranks), ..self }
+    }
+
+    /// The only rank is the launcher of several hosts: it tells by itself how its job has ended.
+    #[must_use]
+    pub fn run_by_engine(self, is_engine: bool) -> Job {
+        Job { is_engine, ..self }
     }
 
     /// So many ranks each, in their order, run the programs of the job.
@@ -356,6 +365,9 @@ impl Job {
             let (rank, ending) = self.late_failure?;
             return Some(format!("{} {} after MPI_Finalize", self.who(rank, host), told(ending)));
         };
+        if let (true, Cause::Died { .. }) = (self.is_engine, cause) {
+            return None;
+        }
         let mut message = self.what_happened(cause, host);
         if self.culprit().is_some() && 1 < self.ranks.len() {
             message.push_str("; the job is ended");
@@ -388,6 +400,9 @@ impl Job {
                 format!("{} broke the process manager's protocol: {}", who(fault.rank), fault.what)
             }
             Cause::NotStarted { rank, error } => format!("cannot start rank {rank} on {host}: {error}"),
+            Cause::TimedOut { limit } if self.is_engine => {
+                format!("the job was not done after {} s", limit.as_secs_f64())
+            }
             Cause::TimedOut { limit } => {
                 format!(
                     "the job was not done after {} s; still running: {}",

@@ -11,10 +11,12 @@ use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
 use weft::{ConstantsFrom, CostsFrom, CpuTime};
 
 use crate::cores::{self, Core};
+use crate::engine::Handed;
+use crate::files::Files;
 use crate::first;
 use crate::hosts;
 use crate::options::environment::Environment;
-use crate::options::{Options, Part, RANKS_MAX, Universe};
+use crate::options::{Input, Options, Part, RANKS_MAX, Universe};
 use crate::parts;
 use crate::policy::{self, Misfit};
 use crate::program::{self, NoProgram};
@@ -55,6 +57,12 @@ pub struct Plan {
     pub restarts: u32,
     /// Whether lines of output get labels.
     pub label: bool,
+    /// The files that ranks write to.
+    pub files: Files,
+    /// Who reads the launcher's standard input.
+    pub input: Input,
+    /// Whether the only rank is the launcher of several hosts, which speaks for itself.
+    pub is_engine: bool,
     /// When to end the job.
     pub timeout: Option<Duration>,
     /// Whether to tell where each rank is started.
@@ -90,6 +98,17 @@ pub enum NoPlan {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file for output.
+    #[error("cannot write the output of ranks to {file}: {source}\n  name another file or folder", file = .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The standard input cannot go where it should.
+    #[error("--stdin {0}")]
+    Input(String),
     /// Too many ranks of several programs.
     #[error("-n: {ranks} ranks together are more than {RANKS_MAX}\n  start fewer")]
     Ranks {
@@ -153,6 +172,10 @@ impl Plan {
         if let [only] = &mut programs[..] {
             only.ranks = ranks;
         }
+        options
+            .files()
+            .begin(ranks, &hosts::own_name(), getpid().as_raw_pid())
+            .map_err(|(file, source)| NoPlan::File { file, source })?;
         let universe = match options.usize {
             None => Some(ranks),
             Some(Universe::Number(number)) => Some(number),
@@ -176,7 +199,45 @@ impl Plan {
             survives: options.survives(),
             restarts: options.restarts(),
             label: options.label,
+            files: options.files(),
+            input: input(options, ranks)?,
+            is_engine: false,
             timeout,
+            verbose: options.verbose,
+        })
+    }
+
+    /// The plan for the launcher of several hosts, as the only rank of a job. It starts as it is, bound to nothing.
+    pub fn for_engine(options: &Options, handed: &Handed, name: String) -> Result<Plan, NoPlan> {
+        let set = handed.environment.clone();
+        let program = Program {
+            file: handed.program.clone(),
+            command: handed.command.clone(),
+            ranks: 1,
+            folder: None,
+            environment: Environment { set, ..Environment::default() },
+        };
+        Ok(Plan {
+            name,
+            launcher: getpid(),
+            host: hosts::own_name(),
+            programs: vec![program],
+            ranks: 1,
+            ranks_per_node: 1,
+            universe: None,
+            environment: Vec::new(),
+            binding: None,
+            places: None,
+            reports_bindings: false,
+            cpus: None,
+            shares_memory: false,
+            survives: false,
+            restarts: 0,
+            label: false,
+            files: Files::default(),
+            input: Input::Rank(0),
+            is_engine: true,
+            timeout: options.timeout.map_or_else(timeout_by_variable, |limit| Ok(Some(limit)))?,
             verbose: options.verbose,
         })
     }
@@ -222,6 +283,26 @@ impl Program {
         let ranks = part.ranks.unwrap_or(1);
         Ok(Program { file, command: part.command.clone(), ranks, folder, environment })
     }
+}
+
+/// Who reads the launcher's standard input. All ranks can read a file, each from its beginning, and nothing else.
+fn input(options: &Options, ranks: u32) -> Result<Input, NoPlan> {
+    let input = options.stdin.unwrap_or(Input::Rank(0));
+    match input {
+        Input::Rank(rank) if ranks <= rank => {
+            Err(NoPlan::Input(format!("{rank}: there are {ranks} ranks only, from 0 on\n  name one of them")))
+        }
+        Input::All if !is_file(rustix::stdio::stdin()) => Err(NoPlan::Input(
+            "all: all ranks can read the same file, and the launcher's input is none\n  write < FILE behind the command"
+                .to_owned(),
+        )),
+        input => Ok(input),
+    }
+}
+
+fn is_file(descriptor: impl std::os::fd::AsFd) -> bool {
+    let about = rustix::fs::fstat(descriptor);
+    about.is_ok_and(|about| rustix::fs::FileType::from_raw_mode(about.st_mode).is_file())
 }
 
 /// All ranks of a job use the same fabrics, which the launcher prepares for them.
@@ -336,7 +417,7 @@ impl ToldToRanks {
 }
 
 /// What options of the whole job mean to ranks as variables.
-fn environment(options: &Options) -> Vec<(OsString, OsString)> {
+pub fn environment(options: &Options) -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = Vec::new();
     environment.extend(options.fabric.iter().map(|fabrics| (FABRIC.into(), fabrics.into())));
     let handler = options.initial_errhandler.iter();

@@ -1,6 +1,7 @@
 //! One rank's process, as its launcher holds it: how it is started, and the launcher's ends of what ties them.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Rlimit};
 
 use weft::launch::{LedgerWriter, Pulses};
 
+use crate::options::Input;
 use crate::output::{Lines, Route};
 use crate::plan::Plan;
 use crate::spawn::{self, Handed};
@@ -35,6 +37,8 @@ pub struct RankProcess {
 pub struct Stream {
     /// Where it is read, without waiting.
     pub pipe: OwnedFd,
+    /// A file that gets the same.
+    pub copy: Option<File>,
     /// What cuts it into lines.
     pub lines: Lines,
 }
@@ -94,7 +98,9 @@ pub fn memory(plan: &Plan) -> io::Result<Memory> {
 /// What is allowed beside shared memory, if anything is.
 fn other_fabrics(plan: &Plan) -> Option<String> {
     let set = plan.environment.iter().rev().find(|(name, _)| name == FABRIC).map(|(_, value)| value.clone());
-    let list = set.or_else(|| std::env::var_os(FABRIC)).unwrap_or_default();
+    // All programs of a job have the same.
+    let environment = &plan.programs[0].environment;
+    let list = set.or_else(|| environment.value(FABRIC, std::env::var_os(FABRIC))).unwrap_or_default();
     let list = list.to_string_lossy();
     let others: Vec<&str> = list.split(',').map(str::trim).filter(|name| *name != "shm").collect();
     match (list.trim().is_empty(), others.join(",")) {
@@ -130,7 +136,7 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
     if let Some(folder) = &program.folder {
         command.current_dir(folder);
     }
-    command.stdin(if rank == 0 { Stdio::inherit() } else { Stdio::null() });
+    command.stdin(input(plan, rank)?);
     let connected = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = connected.map_err(not_connected)?;
     set_environment(&mut command, plan, rank, theirs.as_raw_fd(), shared);
@@ -138,7 +144,7 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         Some(told) => command.env(REBUILT, told),
         None => command.env_remove(REBUILT),
     };
-    let streams = pipe_streams(&mut command, plan, rank, shared.routes)?;
+    let streams = streams(&mut command, plan, rank, shared)?;
     let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
     let pulses = shared.pulses.as_deref().map(Pulses::file);
     let descriptors = std::iter::once(&theirs)
@@ -185,12 +191,50 @@ fn pipe_streams(
     Ok(streams)
 }
 
+/// What a rank reads.
+fn input(plan: &Plan, rank: u32) -> io::Result<Stdio> {
+    match plan.input {
+        Input::Rank(reader) if reader == rank => Ok(Stdio::inherit()),
+        // Opened anew, so that each rank begins at the beginning.
+        Input::All => File::open("/proc/self/fd/0").map(Stdio::from),
+        Input::Rank(_) | Input::None => Ok(Stdio::null()),
+    }
+}
+
+/// The launcher's ends of the streams that go through it, where some go to files.
+fn streams(
+    command: &mut Command,
+    plan: &Plan,
+    rank: u32,
+    shared: &Shared,
+) -> io::Result<[Option<Stream>; 2]> {
+    let open = |kind| plan.files.open(kind, rank, &plan.host, plan.launcher.as_raw_pid());
+    let [output, errors] = [open(0)?, open(1)?];
+    let is_file = [output.is_some(), errors.is_some()];
+    let streams = pipe_streams(command, plan, rank, plan.files.routes(is_file, shared.routes))?;
+    let [mut out, mut err] = streams;
+    if plan.files.copies {
+        out.iter_mut()
+            .for_each(|stream| stream.copy = output.as_ref().and_then(|file| file.try_clone().ok()));
+        err.iter_mut()
+            .for_each(|stream| stream.copy = errors.as_ref().and_then(|file| file.try_clone().ok()));
+        return Ok([out, err]);
+    }
+    if let Some(file) = output {
+        command.stdout(file);
+    }
+    if let Some(file) = errors {
+        command.stderr(file);
+    }
+    Ok([out, err])
+}
+
 /// A stream, and the end that the rank writes to.
 fn stream(label: Option<String>) -> io::Result<(Stream, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     // Only this end: the rank's own writes shall wait as they do for any pipe.
     fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-    Ok((Stream { pipe: reader, lines: Lines::new(label) }, writer))
+    Ok((Stream { pipe: reader, copy: None, lines: Lines::new(label) }, writer))
 }
 
 fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, shared: &Shared) {
@@ -201,6 +245,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     }
     command.envs(program.environment.set.iter().map(|(name, value)| (name, value)));
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    if plan.is_engine {
+        return;
+    }
     if let Some(path) = library_path(command) {
         command.env(LIBRARY_PATH, path);
     }
@@ -334,6 +381,9 @@ mod tests {
             survives: false,
             restarts: 0,
             label: false,
+            files: crate::files::Files::default(),
+            input: Input::Rank(0),
+            is_engine: false,
             timeout: None,
             verbose: false,
         }

@@ -5,7 +5,7 @@
 //! the process manager; output. One thread beside it waits for the pulses of ranks ([`Watch`]), where they survive each other. So a dead rank's last words and the message about it come before what other ranks
 //! have to say about its death.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,7 @@ impl<'a> Supervisor<'a> {
             plan,
             job: Job::new(plan.ranks, plan.restarts, &space, plan.survives)
                 .with_nodes_of(plan.ranks_per_node)
+                .run_by_engine(plan.is_engine)
                 .with_programs(plan.programs.iter().map(|program| program.ranks))
                 .with_universe(plan.universe),
             rebuilding: Rebuilding::new(plan.ranks, plan.restarts),
@@ -580,7 +581,12 @@ impl<'a> Supervisor<'a> {
             descendants::signal_all(Signal::CONT, &ranks);
         }
         let at_once = matches!(self.job.cause(), Some(Cause::AskedTwice { .. }));
-        let grace = if at_once { Duration::ZERO } else { GRACE };
+        let grace = match at_once {
+            true => Duration::ZERO,
+            // A launcher of several hosts ends ranks there.
+            false if self.plan.is_engine => ENGINE_GRACE,
+            false => GRACE,
+        };
         self.phase = Phase::Ending { kill_at: Instant::now() + grace };
     }
 
@@ -624,6 +630,10 @@ impl<'a> Supervisor<'a> {
             match rustix::io::read(&stream.pipe, &mut self.buffer[..]) {
                 Ok(count @ 1..) => {
                     self.heard[kind] = Instant::now();
+                    if let Some(copy) = &mut stream.copy {
+                        // A disk that is full does not end a job whose output is seen elsewhere, too.
+                        let _ = copy.write_all(&self.buffer[..count]);
+                    }
                     stream.lines.take(&self.buffer[..count], outlet);
                 }
                 Err(Errno::INTR) => {}
@@ -674,7 +684,9 @@ impl Ready {
 /// Raises the limit on open files when the ranks need more than it allows. Returns what it was.
 fn make_room_for_descriptors(plan: &Plan, routes: [Route; 2]) -> io::Result<Rlimit> {
     let limit = getrlimit(Resource::Nofile);
-    let for_each_rank = 1 + routes.iter().filter(|route| **route == Route::Piped).count() as u64;
+    let piped = || routes.iter().filter(|route| **route == Route::Piped).count() as u64;
+    // Each of two streams with its file.
+    let for_each_rank = 1 + if plan.files.copies { 4 } else { piped() };
     let needed = u64::from(plan.ranks) * for_each_rank + DESCRIPTORS_BESIDE_RANKS;
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         let maximum = limit.maximum.unwrap_or_default();
@@ -700,6 +712,8 @@ pub fn status_of(ending: Ending) -> u8 {
 
 /// From asking to killing. Ranks that have something to save have this long.
 const GRACE: Duration = Duration::from_millis(250);
+
+const ENGINE_GRACE: Duration = Duration::from_secs(5);
 
 /// What a rank gets to handle SIGTSTP in.
 const BEFORE_STOP: Duration = Duration::from_millis(20);

@@ -12,11 +12,14 @@
 
 use std::process::ExitCode;
 
+use engine::{Handed, Place, Surroundings};
 use options::Options;
-use plan::Plan;
+use plan::{NoPlan, Plan};
 
 mod cores;
 mod descendants;
+mod engine;
+mod files;
 mod first;
 mod front;
 mod hosts;
@@ -38,34 +41,44 @@ mod watch;
 fn main() -> ExitCode {
     let mut options = Options::from_arguments();
     let name = options::invoked_name(std::env::args_os().next().as_ref());
-    match hosts::named(&options.hosts) {
-        Ok(hosts) => {
-            if let Some(other) = hosts.iter().find(|host| !hosts::is_here(&host.name, &hosts::own_name())) {
-                weft::tell(format_args!(
-                    "{name}: host {}: this launcher starts ranks on this host only\n  \
-                     across hosts start the same program with `srun --mpi=pmi2` or with Hydra's mpiexec",
-                    other.name
-                ));
-                return ExitCode::from(1);
-            }
-            options.slots = hosts::slots(&hosts);
-        }
-        Err(message) => {
-            weft::tell(format_args!("{name}: {message}"));
-            return ExitCode::from(1);
-        }
-    }
-    tell_ignored(&options, &name);
-    let plan = match Plan::new(&options, name.clone()) {
-        Ok(plan) => plan,
-        Err(error) => return fail(&name, &error, error.exit_status()),
+    let planned = prepare(&mut options, &name);
+    // What the launcher of several hosts reads is there as long as this is held.
+    let (plan, _handed) = match planned {
+        Ok(planned) => planned,
+        Err(status) => return status,
     };
-    if options.display_map {
+    if options.display_map && !plan.is_engine {
         weft::tell(format_args!("{name}: {}", plan.map()));
     }
     match front::run(&plan) {
         Ok(status) => ExitCode::from(status),
         Err(error) => fail(&name, &error, 1),
+    }
+}
+
+/// Settles what is started: the ranks on this host, or the launcher of several hosts.
+fn prepare(options: &mut Options, name: &str) -> Result<(Plan, Option<Handed>), ExitCode> {
+    let wrong = |message: String| {
+        weft::tell(format_args!("{name}: {message}"));
+        ExitCode::from(1)
+    };
+    let no_plan = |error: NoPlan| fail(name, &error, error.exit_status());
+    let hosts = hosts::named(&options.hosts).map_err(wrong)?;
+    let around = Surroundings::here().map_err(wrong)?;
+    let own = hosts::own_name();
+    match engine::place(hosts, &around, &|host| hosts::is_here(host, &own)) {
+        Place::Here(slots) => {
+            options.slots = slots;
+            tell_ignored(options, name);
+            Ok((Plan::new(options, name.to_owned()).map_err(no_plan)?, None))
+        }
+        Place::Elsewhere(hosts) => {
+            let handed = engine::hand_on(options, &hosts, &around).map_err(wrong)?;
+            if !options.quiet {
+                weft::tell(format_args!("{name}: handed on to: {}", engine::shown(&handed.command)));
+            }
+            Ok((Plan::for_engine(options, &handed, name.to_owned()).map_err(no_plan)?, Some(handed)))
+        }
     }
 }
 

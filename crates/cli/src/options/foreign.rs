@@ -139,6 +139,7 @@ pub const FOREIGN: &[Foreign] = &[
     ),
     word(&["timestamp-output", "merge-stderr-to-stdout", "stream-buffering-off"], 0, Ignored),
     word(&["stream-buffering"], 1, Ignored),
+    word(&["output-directory"], 1, Ours("output-filename")),
     word(&["xml", "parsable", "parseable", "show-progress", "output-proctable"], 0, Ignored),
     word(&["xterm"], 1, Refused("start a terminal as the program: -n N xterm -e PROGRAM")),
     word(&["input"], 1, Ours("stdin")),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use topology::CpuSet;
 
+use crate::files::Files;
 use crate::policy::{self, BindTo, MapBy, Policy, RankBy, Unit};
 
 use environment::{Environment, Rule};
@@ -135,6 +136,18 @@ pub struct Options {
     #[arg(long, value_name = "RANK", value_parser = values::input)]
     pub stdin: Option<Input>,
 
+    /// Write the output of each rank to a file: %r is its rank, %h the host
+    #[arg(long, value_name = "PATTERN")]
+    pub outfile_pattern: Option<String>,
+
+    /// Write the errors of each rank to a file
+    #[arg(long, value_name = "PATTERN")]
+    pub errfile_pattern: Option<String>,
+
+    /// Write output and errors of each rank to DIR/1/rank.R/stdout and stderr, too; with :nocopy there alone
+    #[arg(long, value_name = "DIR[:nocopy]", conflicts_with_all = ["outfile_pattern", "errfile_pattern"])]
+    pub output_filename: Option<String>,
+
     /// End the job after this time, with status 124
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     pub timeout: Option<Duration>,
@@ -236,6 +249,19 @@ impl Options {
         let rebuilds = self.failure_mode() == Some(weft::FtMode::Rebuild.name());
         let survives = self.survives();
         self.max_restarts.filter(|_| survives).unwrap_or(if rebuilds { RESTARTS } else { 0 })
+    }
+
+    /// The files that ranks write to.
+    pub fn files(&self) -> Files {
+        let in_folder = |name: &str| {
+            let folder = self.output_filename.as_deref()?;
+            let folder = folder.strip_suffix(":nocopy").unwrap_or(folder);
+            Some(format!("{}/1/rank.%r/{name}", folder.replace('%', "%%")))
+        };
+        let output = self.outfile_pattern.clone().or_else(|| in_folder("stdout"));
+        let errors = self.errfile_pattern.clone().or_else(|| in_folder("stderr"));
+        let copies = self.output_filename.as_deref().is_some_and(|folder| !folder.ends_with(":nocopy"));
+        Files { patterns: [output, errors], copies }
     }
 
     /// Where ranks go, as far as it is said.
