@@ -9,10 +9,21 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 pub struct Core(Vec<usize>);
 
 impl Core {
+    /// Its cpus, at least one.
+    pub fn cpus(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// A core of these cpus.
+    #[cfg(test)]
+    pub fn of(cpus: &[usize]) -> Core {
+        Core(cpus.to_vec())
+    }
+
     /// The cpus of several cores as a set.
     fn join(cores: &[Core]) -> CpuSet {
         let mut set = CpuSet::new();
-        cores.iter().flat_map(|core| &core.0).for_each(|cpu| set.set(*cpu));
+        cores.iter().flat_map(Core::cpus).for_each(|cpu| set.set(*cpu));
         set
     }
 }
@@ -90,7 +101,7 @@ mod tests {
     use super::*;
 
     fn cores(lists: &[&[usize]]) -> Vec<Core> {
-        lists.iter().map(|cpus| Core(cpus.to_vec())).collect()
+        lists.iter().map(|cpus| Core::of(cpus)).collect()
     }
 
     #[test]

@@ -181,14 +181,22 @@ fn trial(name: &str, fabric: &str, more: impl Fn(&str) -> Option<Check>) -> Vec<
 }
 
 fn start_trial(fabric: &str) -> Result<String, String> {
+    start_two(&["--fabric", fabric], &["explain", "lanes"]).map(|told| told.output)
+}
+
+/// What a job of two ranks has written.
+struct Told {
+    output: String,
+    errors: String,
+}
+
+/// Starts a job of two ranks of this program.
+fn start_two(options: &[&str], arguments: &[&str]) -> Result<Told, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let beside = own.with_file_name(LAUNCHER);
     let launcher = if beside.exists() { beside } else { PathBuf::from(LAUNCHER) };
     let mut command = Command::new(&launcher);
-    command
-        .args(["-n", "2", "--timeout", TRIAL_SECONDS, "--fabric", fabric])
-        .arg(own)
-        .args(["explain", "lanes"]);
+    command.args(["-n", "2", "--timeout", TRIAL_SECONDS]).args(options).arg(own).args(arguments);
     // The trial is a job of its own, whatever has started this process.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -200,12 +208,30 @@ fn start_trial(fabric: &str) -> Result<String, String> {
     let output = command.output().map_err(|error| {
         format!("cannot start {}: {error}\ninstall weft anew: ci/install PREFIX", launcher.display())
     })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let told = Told { output: text(&output.stdout), errors: text(&output.stderr) };
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(told);
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let said = said.trim();
+    let said = told.errors.trim();
     Err(if said.is_empty() { format!("the trial ended with {}", output.status) } else { said.to_owned() })
+}
+
+/// Whether two ranks would have cores of their own at this moment, as the launcher says when it starts them. Where it cannot, the trials of
+/// fabrics tell why.
+fn binding() -> Option<Check> {
+    start_two(&["--verbose"], &["--version"]).ok().map(|told| bound_by(&told.errors))
+}
+
+fn bound_by(told: &str) -> Check {
+    let name = "binding";
+    match told.lines().find_map(|line| line.split_once("not bound: ")) {
+        None => Check::new(name, State::Good, "ranks get cores of their own, as long as there are enough"),
+        Some((_, why)) => Check::new(name, State::Slow, format!("ranks would not be bound now: {why}"))
+            .remedy(
+                "nothing, if that is so; else end what runs, or bind with --bind-to core or WEFT_BUSY=ignore",
+            ),
+    }
 }
 
 /// Whether a rank may read another's memory, by what the trial says.
@@ -224,6 +250,7 @@ fn reading(told: &str) -> Option<Check> {
 
 fn machine(config: &Config) -> Vec<Check> {
     let mut checks = vec![cpus(), descriptors()];
+    checks.extend(binding());
     checks.push(match &config.constants {
         ConstantsFrom::BuiltIn => Check::new("thresholds", State::Good, "built in"),
         other => match other.find() {
@@ -363,6 +390,18 @@ const OF_THE_COMPILERS: [&str; 2] = ["WEFT_CC", "WEFT_CXX"];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whether_ranks_are_bound_is_what_the_launcher_tells() {
+        let good =
+            bound_by("weftrun: rank 0 is process 3, on cpus 0\nweftrun: rank 1 is process 4, on cpus 1\n");
+        assert_eq!((good.state, good.remedy), (State::Good, None));
+        let slow = bound_by("weftrun: rank 0 is process 3, not bound: of 2 cores 2 are busy\n");
+        assert_eq!(
+            (slow.state, slow.what.as_str()),
+            (State::Slow, "ranks would not be bound now: of 2 cores 2 are busy")
+        );
+    }
 
     #[test]
     fn what_is_broken_is_counted_and_has_its_remedy_below() {

@@ -37,7 +37,12 @@ fn run(launcher: &Path, program: &Path, ranks: usize) -> Option<String> {
     // What the user has set for the real job is not for this one.
     job.env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| PASSED_ON.iter().any(|passed| name == passed)));
-    job.envs([("WEFT_CONSTANTS", "off"), ("WEFT_COSTS", "off"), ("WEFT_FABRIC", "shm")]);
+    job.envs([
+        ("WEFT_CONSTANTS", "off"),
+        ("WEFT_COSTS", "off"),
+        ("WEFT_FABRIC", "shm"),
+        ("WEFT_BUSY", "ignore"),
+    ]);
     let done = job.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     done.status.success().then(|| String::from_utf8(done.stdout).ok()).flatten()
 }

@@ -10,6 +10,7 @@ use weft::collectives::Costs;
 use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
 use weft::{ConstantsFrom, CostsFrom, CpuTime};
 
+use crate::claims::Claims;
 use crate::cores::{self, Core};
 use crate::engine::Handed;
 use crate::files::Files;
@@ -18,9 +19,10 @@ use crate::hosts;
 use crate::options::environment::Environment;
 use crate::options::{Input, Options, Part, RANKS_MAX, Universe};
 use crate::parts;
-use crate::policy::{self, Misfit};
+use crate::policy::{self, Misfit, Policy, Target, Unit};
 use crate::program::{self, NoProgram};
 use crate::told;
+use crate::vacant::{Occupancy, Unbound};
 
 /// Everything that is settled before the first rank is started.
 #[derive(Debug)]
@@ -43,11 +45,16 @@ pub struct Plan {
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
+    /// Why they are not bound, where nobody has asked for that.
+    pub unbound: Option<Unbound>,
+    /// The cpus that no other job of this host is to bind its ranks to, for as long as this value is there.
+    pub claims: Claims,
     /// What each rank is bound to, where that may have to be told.
     pub places: Option<Vec<String>>,
     /// Whether to tell at each start what the rank is bound to.
     pub reports_bindings: bool,
-    /// How much of the cpus the ranks may use together, where the system tells. Found out once, for all of them.
+    /// How much of the cpus the ranks may use together, as far as others leave them, where the system tells. Found out once, for
+    /// all of them.
     pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
@@ -164,7 +171,9 @@ impl Plan {
         let variable = |name: &str| seen(&programs[0], name);
         let threads =
             programs.iter().map(|program| threads(seen(program, "OMP_NUM_THREADS").as_deref())).max();
-        let Places { ranks, binding, names } = places(options, threads.unwrap_or(1))?;
+        let minds_others = variable(BUSY).is_none_or(|value| value != "ignore");
+        let Places { ranks, binding, unbound, claims, free, names } =
+            places(options, threads.unwrap_or(1), minds_others)?;
         let set = variable(PARTS);
         let told = ToldToRanks::settle(options, ranks, binding.as_deref(), set.is_none(), &name, &variable)?;
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
@@ -192,9 +201,11 @@ impl Plan {
             universe,
             environment: environment.into_iter().chain(told.variables).collect(),
             binding,
+            unbound,
+            claims,
             places: names,
             reports_bindings: options.report_bindings,
-            cpus: told.cpus,
+            cpus: told.cpus.map(|cpus| free.map_or(cpus, |free| cpus.min(CpuTime::of(free as f64)))),
             shares_memory,
             survives: options.survives(),
             restarts: options.restarts(),
@@ -227,6 +238,8 @@ impl Plan {
             universe: None,
             environment: Vec::new(),
             binding: None,
+            unbound: None,
+            claims: Claims::default(),
             places: None,
             reports_bindings: false,
             cpus: None,
@@ -325,11 +338,15 @@ fn same_fabrics(programs: &[Program], environment: &[(OsString, OsString)]) -> R
 struct Places {
     ranks: u32,
     binding: Option<Vec<CpuSet>>,
+    unbound: Option<Unbound>,
+    claims: Claims,
+    /// How many cpus others leave, where that was looked for.
+    free: Option<usize>,
     /// What each rank is bound to, where that is asked for.
     names: Option<Vec<String>>,
 }
 
-fn places(options: &Options, threads: usize) -> Result<Places, NoPlan> {
+fn places(options: &Options, threads: usize, minds_others: bool) -> Result<Places, NoPlan> {
     let policy = options.policy();
     let allowed = topology::cpus_allowed().unwrap_or_default();
     let used = policy.used(&allowed)?;
@@ -351,12 +368,11 @@ fn places(options: &Options, threads: usize) -> Result<Places, NoPlan> {
                 .ok_or(NoPlan::Ranks { ranks })?
         }
     };
-    let binding = match &parts {
+    let Bound { sets: binding, why: unbound, claims, free } = match &parts {
         Some(parts) if policy.is_explicit() => {
-            let sets = policy.place(parts, ranks, threads)?;
-            sets.map(|sets| sets.iter().map(cores::mask).collect())
+            Bound::by_policy(&policy, parts, cores, (ranks, threads), minds_others)?
         }
-        _ => binding(&cores, ranks, threads),
+        _ => Bound::by_default(cores, ranks, threads, minds_others),
     };
     let names = parts.map(|parts| {
         let name = |rank: u32| match &binding {
@@ -364,11 +380,68 @@ fn places(options: &Options, threads: usize) -> Result<Places, NoPlan> {
                 let cpus = topology::CpuSet::from_iter(cores::cpus(&sets[rank as usize]));
                 format!("{} (cpus {cpus})", parts.name(&cpus))
             }
-            None => "nothing".to_owned(),
+            None => unbound.map_or_else(|| "nothing".to_owned(), |why| format!("nothing: {why}")),
         };
         (0..ranks).map(name).collect()
     });
-    Ok(Places { ranks, binding, names })
+    Ok(Places { ranks, binding, unbound, claims, free, names })
+}
+
+/// What ranks are bound to.
+#[derive(Default)]
+struct Bound {
+    sets: Option<Vec<CpuSet>>,
+    /// Why they are not, where nobody has asked for that.
+    why: Option<Unbound>,
+    claims: Claims,
+    /// How many cpus others leave, where that was looked for.
+    free: Option<usize>,
+}
+
+impl Bound {
+    /// What is done where nothing is said.
+    fn by_default(cores: Vec<Core>, ranks: u32, threads: usize, minds_others: bool) -> Bound {
+        if ranks == 1 {
+            return Bound { why: Some(Unbound::Alone), ..Bound::default() };
+        }
+        let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
+        let free = Some(occupancy.free_cpus());
+        match occupancy.share_out(ranks, threads) {
+            Ok(sets) => Bound { claims: occupancy.hold(&sets), sets: Some(sets), why: None, free },
+            Err(why) => Bound { why: Some(why), free, ..Bound::default() },
+        }
+    }
+
+    /// What the user has said, on cores that nobody else uses where nothing is said of which ones.
+    fn by_policy(
+        policy: &Policy,
+        parts: &policy::Parts,
+        cores: Vec<Core>,
+        (ranks, threads): (u32, usize),
+        minds_others: bool,
+    ) -> Result<Bound, NoPlan> {
+        let target = policy.bind_to.as_ref().map(|bind| &bind.target);
+        if target == Some(&Target::None) && !minds_others {
+            return Ok(Bound::default());
+        }
+        let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
+        let free = Some(occupancy.free_cpus());
+        let is_of = |of: fn(Unit) -> bool| matches!(target, Some(Target::Unit(unit, _)) if of(*unit));
+        let any_core = *policy == Policy { bind_to: policy.bind_to.clone(), ..Policy::default() };
+        let seeks = any_core && is_of(|unit| unit >= Unit::Core) && occupancy.free() > 0;
+        let on_free = || {
+            let cpus = occupancy.free_cores().iter().flat_map(Core::cpus).copied().collect();
+            policy.place(&policy::Parts::of_host(&topology::Host::here(), &cpus), ranks, threads).ok()
+        };
+        let sets = match seeks.then(on_free).flatten() {
+            Some(sets) => sets,
+            None => policy.place(parts, ranks, threads)?,
+        };
+        let sets: Option<Vec<CpuSet>> = sets.map(|sets| sets.iter().map(cores::mask).collect());
+        // Sockets and the like are for many: a job that may run on all of one does not keep others from its cores.
+        let held = sets.as_deref().filter(|_| !is_of(|unit| unit < Unit::Core));
+        Ok(Bound { claims: occupancy.hold(held.unwrap_or_default()), sets, why: None, free })
+    }
 }
 
 /// The time of `MPIEXEC_TIMEOUT`, as the standard's launchers have it; none where it is not above zero.
@@ -504,6 +577,7 @@ const PORTS: &str = "WEFT_TCP_PORTS";
 /// Variables of the launcher that others have as well.
 const PORT_RANGE: &str = "MPIEXEC_PORT_RANGE";
 const TIMEOUT: &str = "MPIEXEC_TIMEOUT";
+const BUSY: &str = "WEFT_BUSY";
 const COSTS: &str = "WEFT_COSTS";
 const PARTS: &str = "WEFT_PARTS";
 const MACHINE: &str = "WEFT_MACHINE";
@@ -527,17 +601,6 @@ fn ranks_by_default(cores: &[Core]) -> u32 {
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
     let cores = if cores.is_empty() { cpus() } else { cores.len() };
     u32::try_from(cores).unwrap_or(1)
-}
-
-/// Each rank gets cores of its own when there are enough, and otherwise an even share of one, if there is one: ranks
-/// that take turns on a core do so faster when the system does not move them about. One rank alone gets no binding by default: there is
-/// nobody to keep it apart from, and a program with threads of its own would be squeezed.
-fn binding(cores: &[Core], ranks: u32, each: usize) -> Option<Vec<CpuSet>> {
-    match each {
-        _ if ranks == 1 => None,
-        1 => cores::share_out(cores, ranks, each).or_else(|| cores::share_evenly(cores, ranks)),
-        _ => cores::share_out(cores, ranks, each),
-    }
 }
 
 /// The threads that each rank will run, by the first number of `OMP_NUM_THREADS`.

@@ -352,6 +352,7 @@ const OUTER_PREFIXES: [&str; 2] = ["PMIX_SERVER_", "OMPI_COMM_WORLD_"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Claims;
     use crate::options::environment::Environment;
     use crate::plan::Program;
     use rustix::fs::{MemfdFlags, memfd_create};
@@ -374,6 +375,8 @@ mod tests {
             universe: Some(4),
             environment: vec![("COLOUR".into(), "blue".into())],
             binding: None,
+            unbound: None,
+            claims: Claims::default(),
             places: None,
             reports_bindings: false,
             cpus: Some(weft::CpuTime::of(1.5)),

@@ -162,7 +162,11 @@ impl<'a> Supervisor<'a> {
         self.job.started(rank, process.pid);
         if self.plan.verbose {
             let sets = self.plan.binding.as_ref().map(|sets| cores::list(&sets[rank as usize]));
-            let place = sets.map_or_else(|| "not bound".to_owned(), |list| format!("on cpus {list}"));
+            let place = match (sets, self.plan.unbound) {
+                (Some(list), _) => format!("on cpus {list}"),
+                (None, Some(why)) => format!("not bound: {why}"),
+                (None, None) => "not bound".to_owned(),
+            };
             self.say(&format!("rank {rank} is process {}, {place}", process.pid));
         }
         if let Some(place) = self.plan.places.as_ref().filter(|_| self.plan.reports_bindings) {
@@ -687,7 +691,8 @@ fn make_room_for_descriptors(plan: &Plan, routes: [Route; 2]) -> io::Result<Rlim
     let piped = || routes.iter().filter(|route| **route == Route::Piped).count() as u64;
     // Each of two streams with its file.
     let for_each_rank = 1 + if plan.files.copies { 4 } else { piped() };
-    let needed = u64::from(plan.ranks) * for_each_rank + DESCRIPTORS_BESIDE_RANKS;
+    let held = plan.claims.descriptors() as u64;
+    let needed = u64::from(plan.ranks) * for_each_rank + held + DESCRIPTORS_BESIDE_RANKS;
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         let maximum = limit.maximum.unwrap_or_default();
         return Err(io::Error::other(format!(

@@ -16,6 +16,7 @@ use engine::{Handed, Place, Surroundings};
 use options::Options;
 use plan::{NoPlan, Plan};
 
+mod claims;
 mod cores;
 mod descendants;
 mod engine;
@@ -36,6 +37,7 @@ mod signals;
 mod spawn;
 mod supervisor;
 mod told;
+mod vacant;
 mod watch;
 
 fn main() -> ExitCode {

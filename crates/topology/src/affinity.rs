@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet as KernelSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 
-use crate::CpuSet;
+use crate::{CpuSet, Host};
 
 /// Why the affinity mask could not be read or set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -66,12 +66,7 @@ fn cpus_in_status() -> Result<CpuSet, AffinityError> {
     let allowed =
         allowed_in(&status).ok_or_else(|| unreadable(format!("{STATUS} has no list of allowed cpus")))?;
     // The status also names cpus that are switched off, or could be plugged in one day; the call does not.
-    Ok(online().map_or(allowed.clone(), |online| allowed.intersection(&online)))
-}
-
-/// The cpus that are switched on, as far as the kernel says.
-fn online() -> Option<CpuSet> {
-    std::fs::read_to_string(ONLINE).ok()?.parse().ok()
+    Ok(Host::here().online().map_or(allowed.clone(), |online| allowed.intersection(&online)))
 }
 
 /// The list in a status file.
@@ -82,8 +77,6 @@ fn allowed_in(status: &str) -> Option<CpuSet> {
 
 /// The status of the calling thread, not of the first one.
 const STATUS: &str = "/proc/thread-self/status";
-
-const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 #[cfg(test)]
 mod tests {
@@ -121,7 +114,7 @@ mod tests {
             assert_eq!(bind_current_thread(&set), Err(AffinityError::Inexpressible { set }));
         }
         let absent = CpuSet::from_iter([1023]);
-        if online().is_some_and(|online| !online.contains(1023)) {
+        if Host::here().online().is_some_and(|online| !online.contains(1023)) {
             let refusal = AffinityError::Refused { set: absent.clone(), cause: Errno::INVAL };
             assert_eq!(bind_current_thread(&absent), Err(refusal));
         }

@@ -16,6 +16,7 @@ mod cpu_set;
 mod dims;
 mod graph;
 mod grid;
+mod load;
 mod machine;
 mod mapping;
 mod place;

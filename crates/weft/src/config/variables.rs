@@ -111,6 +111,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "off, or a file of measured constants; default: that of this host in the folder for caches, if any",
     },
     Variable {
+        name: "WEFT_BUSY",
+        meaning: "ignore has weftrun bind ranks as if no other program ran on the node; by default they are not bound where others leave too few cores",
+    },
+    Variable {
         name: "WEFT_COSTS",
         meaning: "off, or what collective operations cost, a file as weft explain costs prints it; default: built in, and measured constants of the node",
     },
