@@ -301,6 +301,21 @@ static void nobody(void) {
     OK(MPI_Type_free(&gaps));
 }
 
+/* The count is an MPI_Count: none of its bits is left out. */
+static void long_counts(void) {
+    int (*const send_init)(const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *) =
+        MPI_Psend_init;
+    int (*const receive_init)(void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *) =
+        MPI_Precv_init;
+    const MPI_Count many = (MPI_Count)1 << 62;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int value = 7;
+    section("counts that no int holds");
+    CLASS(send_init(&value, 1, many, MPI_INT, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_COUNT);
+    CLASS(receive_init(&value, 1, many, MPI_INT, previous, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_COUNT);
+    CHECK(request == MPI_REQUEST_NULL);
+}
+
 static void wrong(void) {
     int value[4] = {1, 2, 3, 4}, got[4], flag = 1;
     static const int list[] = {1, 9};
@@ -477,6 +492,7 @@ int main(int argc, char **argv) {
     early();
     layouts();
     nobody();
+    if (!check_library_is("MPICH")) long_counts();
     if (!check_library_is("MPICH")) wrong();
     if (!check_library_is("MPICH")) less_than_room();
     many();

@@ -112,7 +112,7 @@ pub unsafe extern "C-unwind" fn PMPI_Pready_range(
     run(|| unsafe { crate::bodies::partitioned::mpi_pready_range(partition_low, partition_high, request) })
 }
 
-/// `MPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
+/// `MPI_Precv_init`, in MPI since 4.0; the count is an MPI_Count as in MPI 4.0 to 5.0.
 ///
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
@@ -120,7 +120,7 @@ pub unsafe extern "C-unwind" fn PMPI_Pready_range(
 pub unsafe extern "C-unwind" fn MPI_Precv_init(
     buf: *mut c_void,
     partitions: c_int,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -133,7 +133,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
-            count as MPI_Count,
+            count,
             datatype,
             dest,
             tag,
@@ -144,7 +144,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
     })
 }
 
-/// `PMPI_Precv_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
+/// `PMPI_Precv_init`, in MPI since 4.0; the count is an MPI_Count as in MPI 4.0 to 5.0.
 ///
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
@@ -152,7 +152,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
 pub unsafe extern "C-unwind" fn PMPI_Precv_init(
     buf: *mut c_void,
     partitions: c_int,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -165,7 +165,7 @@ pub unsafe extern "C-unwind" fn PMPI_Precv_init(
         crate::bodies::partitioned::mpi_precv_init(
             buf,
             partitions,
-            count as MPI_Count,
+            count,
             datatype,
             dest,
             tag,
@@ -240,7 +240,7 @@ pub unsafe extern "C-unwind" fn PMPI_Precv_init_c(
     })
 }
 
-/// `MPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
+/// `MPI_Psend_init`, in MPI since 4.0; the count is an MPI_Count as in MPI 4.0 to 5.0.
 ///
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
@@ -248,7 +248,7 @@ pub unsafe extern "C-unwind" fn PMPI_Precv_init_c(
 pub unsafe extern "C-unwind" fn MPI_Psend_init(
     buf: *const c_void,
     partitions: c_int,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -261,7 +261,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
-            count as MPI_Count,
+            count,
             datatype,
             dest,
             tag,
@@ -272,7 +272,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
     })
 }
 
-/// `PMPI_Psend_init`, in MPI since 4.0; some headers declare MPI_Count count: only its low 32 bits are read.
+/// `PMPI_Psend_init`, in MPI since 4.0; the count is an MPI_Count as in MPI 4.0 to 5.0.
 ///
 /// # Safety
 /// The caller keeps what the MPI standard asks of the callers of this function.
@@ -280,7 +280,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
 pub unsafe extern "C-unwind" fn PMPI_Psend_init(
     buf: *const c_void,
     partitions: c_int,
-    count: c_int,
+    count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
@@ -293,7 +293,7 @@ pub unsafe extern "C-unwind" fn PMPI_Psend_init(
         crate::bodies::partitioned::mpi_psend_init(
             buf,
             partitions,
-            count as MPI_Count,
+            count,
             datatype,
             dest,
             tag,
