@@ -367,7 +367,7 @@ fn buffer(
     (planned, copy): (PlannedSend, Heap),
     (to, tag): (Rank, c_int),
 ) -> Result<()> {
-    let cost_bytes = copy.bytes() as i64 + i64::from(MPI_BSEND_OVERHEAD);
+    let cost_bytes = copy.bytes() as i64 + HEAD_BYTES;
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;
     let comm = object.comm.clone();
@@ -396,6 +396,10 @@ fn buffer(
     }
     Ok(())
 }
+
+/// What a message takes of the attached buffer beside its data. Programs that have counted on other libraries give each message
+/// less than `MPI_BSEND_OVERHEAD`, so it is less than those take; that it is something bounds how many messages there are.
+const HEAD_BYTES: i64 = 64;
 
 fn reserve(slot: &Slot, cost_bytes: i64) -> Result<()> {
     let mut attached = lock(slot);
