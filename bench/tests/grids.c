@@ -118,6 +118,17 @@ static void reordered(void) {
     }
 }
 
+/* A grid without cells has no place for anybody. */
+static void no_cells(void) {
+    int periods[2] = {0, 1}, mapped = -9;
+    section("cart_map on a grid without cells");
+    OK(MPI_Cart_map(MPI_COMM_WORLD, 2, (int[]){check_size, 0}, periods, &mapped));
+    SAME(mapped, MPI_UNDEFINED);
+    mapped = -9;
+    OK(MPI_Cart_map(MPI_COMM_WORLD, 1, (int[]){0}, periods, &mapped));
+    SAME(mapped, MPI_UNDEFINED);
+}
+
 static void wrong(void) {
     MPI_Comm grid, other = MPI_COMM_NULL;
     int dims[2] = {check_size, 1}, periods[2] = {0, 1}, numbers[4], number = -1;
@@ -192,6 +203,7 @@ int main(int argc, char **argv) {
     copies();
     parts();
     reordered();
+    no_cells();
     wrong();
     between_groups();
     return check_close();

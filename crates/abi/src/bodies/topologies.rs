@@ -98,6 +98,11 @@ pub unsafe fn mpi_cart_map(
         let (asked, place) = unsafe { (Asked::new(ndims, dims, periods)?, Place::new(newrank, "newrank")?) };
         let hint = stencil_of(&object);
         object.comm.check(|| format!("MPI_Cart_map, {}{}", asked.words(), told(hint.as_deref())))?;
+        if asked.extents(&object.comm)?.contains(&0) {
+            // The grid has no cells, so that nobody has a place on it.
+            place.set(MPI_UNDEFINED);
+            return Ok(());
+        }
         let grid = asked.grid(&object.comm)?;
         let mapped = object.comm.map_grid(&grid, &stencil(hint.as_deref(), &grid))?;
         place.set(mapped.map_or(MPI_UNDEFINED, |Rank(rank)| rank as c_int));
