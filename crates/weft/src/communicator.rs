@@ -39,7 +39,7 @@ pub use ongoing::{Combine, Ongoing, Undertaking};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use recorded::AgreeingFailed;
 pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, RecoverFlags, Recovery};
-pub use split::{Part, SplitBy};
+pub use split::{Part, SplitBy, hardware};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 

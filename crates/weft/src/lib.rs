@@ -87,7 +87,7 @@ pub use collectives;
 pub use communicator::{
     Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode,
     FtModes, Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
-    RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology,
+    RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology, hardware,
 };
 pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
 pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};

@@ -239,5 +239,5 @@ fn set_of(runtime: &'static Runtime, name: &str) -> SplitBy {
 const RESOURCE_TYPE: &str = "mpi_hw_resource_type";
 const PSET_NAME: &str = "mpi_pset_name";
 const SHARED_MEMORY: &str = "mpi_shared_memory";
-const HWLOC: &str = "hwloc://";
-const MACHINE: &str = "hwloc://Machine";
+pub(crate) const HWLOC: &str = "hwloc://";
+pub(crate) const MACHINE: &str = "hwloc://Machine";

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use weft::{Class, Error, Result};
 
+use crate::bodies::communicator_creation::{HWLOC, MACHINE};
 use crate::bodies::info::{self, Pairs};
 use crate::bodies::pointers::{Place, put_text};
 use crate::bodies::world::null;
@@ -96,15 +97,20 @@ pub unsafe fn mpi_get_address(location: *const c_void, address: *mut MPI_Aint) -
     finish("MPI_Get_address", Target::World, told)
 }
 
-/// What is known of this process's hardware: nothing that `MPI_Comm_split_type` could be guided by, so an info
-/// object without keys (MPI 5.0 §9.1.2).
+/// The kinds of hardware that this host has, by the names that guide `MPI_Comm_split_type`, each with whether this process is
+/// restricted to one of that kind (MPI 5.0 §9.1.2). Works at any time.
 ///
 /// # Safety
 /// `hw_info` is null or writable.
 pub unsafe fn mpi_get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     // SAFETY: the program's promise is handed on.
     let place = unsafe { Place::new(hw_info, "hw_info") };
-    finish("MPI_Get_hw_resource_info", Target::World, hand_out(place, Some(Pairs::default())))
+    let machine = std::iter::once((MACHINE.to_owned(), true));
+    let parts =
+        weft::hardware().into_iter().map(|(level, is_one)| (format!("{HWLOC}{}", level.name()), is_one));
+    let kinds: Vec<(String, bool)> = machine.chain(parts).collect();
+    let pairs = kinds.iter().map(|(kind, is_one)| (kind.as_str(), is_one.to_string())).collect();
+    finish("MPI_Get_hw_resource_info", Target::World, hand_out(place, Some(pairs)))
 }
 
 /// Gives out a new info object, or `MPI_INFO_NULL` where there is nothing to tell.

@@ -30,6 +30,19 @@ pub enum SplitBy {
     Unknown,
 }
 
+/// The kinds of parts that this host has, from large to small, each with whether this process may run in one part of that kind
+/// only.
+#[must_use]
+pub fn hardware() -> Vec<(Level, bool)> {
+    let Ok(cpus) = topology::cpus_allowed() else { return Vec::new() };
+    let host = Host::here();
+    let kind = |level| match host.parts(level, &cpus).len() {
+        0 => None,
+        parts => Some((level, parts == 1)),
+    };
+    Level::ALL.into_iter().filter_map(kind).collect()
+}
+
 /// A part, and the kind that it is of; `None` for a node.
 pub type Part = (Communicator, Option<Level>);
 
