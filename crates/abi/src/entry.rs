@@ -24,8 +24,6 @@ pub enum Target {
     Handler(MPI_Errhandler),
     /// No object: the handler of errors that belong to none.
     World,
-    /// A function of the tool interface: it returns its code and calls no handler (MPI 5.0 §15.3).
-    Tools,
 }
 
 /// Runs the body of an exported function. What a callback of the program throws leaves the function by way of its caller. A panic

@@ -154,9 +154,7 @@ enum Object {
 /// The responsible handler, and the object that it hangs on. A handle that is none belongs to no object.
 fn handler_of(target: Target) -> (Handler, Object) {
     let found = match target {
-        // MPI 5.0 §15.3 and §14.7: tools get their code, and errors of files that are not open go to the handler that
-        // files begin with.
-        Target::Tools => Some((Handler::Return, Object::None)),
+        // MPI 5.0 §14.7: errors of files that are not open go to the handler that files begin with.
         Target::File(_) => Some((error_handlers::of_files(), Object::File(MPI_FILE_NULL))),
         Target::Comm(comm) => state::runtime()
             .and_then(|runtime| runtime.find_comm(comm).or_else(|| runtime.find_lingering(comm)))

@@ -17,6 +17,7 @@ pub mod failures;
 pub mod ftmpi;
 pub mod generated;
 pub mod handles;
+mod missing;
 mod objects;
 mod parts;
 mod reach;
@@ -26,15 +27,3 @@ mod state;
 mod status;
 mod table;
 pub mod types;
-
-use std::ffi::c_int;
-
-use entry::{Entry, Target};
-
-/// Answers a call of a function that has no body yet.
-#[cold]
-pub(crate) fn unsupported(entry: &'static Entry, target: Target) -> c_int {
-    let error = weft::Error::new(weft::Class::Unsupported, "this version of the library cannot do that yet")
-        .remedy("docs/mpi-coverage.md lists what works");
-    errors::raise(entry.name, target, &error)
-}

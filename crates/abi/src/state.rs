@@ -342,7 +342,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
 }
 
 /// Every level is provided; an unknown number gets the lowest that is not below it.
-fn provided(required: c_int) -> c_int {
+pub(crate) fn provided(required: c_int) -> c_int {
     [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE]
         .into_iter()
         .find(|&level| required <= level)

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::bodies::{Bodies, Body};
 use super::chapters::{CHAPTERS, Chapter};
+use super::ctype::{CType, Parameter};
 use super::signature::{Conversion, Route, Way, body_parameters, route};
 use super::tables::{Function, Tables};
 use super::{Error, MARK};
@@ -133,16 +134,58 @@ fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: 
     format!("{note}    run(|| unsafe {{\n        {}\n    }})\n", broken(&body.path, &list, "        "))
 }
 
+/// What a function without a body does: it puts nothing where its results would go, and says that it is not there.
 fn unsupported_call(function: &Function) -> String {
-    let target = target(function);
-    format!("    run(|| crate::unsupported(&Entry {{ name: \"{}\" }}, {target}))\n", function.name)
+    let outputs: String =
+        cleared(function).map(|(how, name)| format!("        crate::missing::{how}({name});\n")).collect();
+    let cleared = match outputs.is_empty() {
+        true => outputs,
+        false => {
+            format!("    // SAFETY: the caller gives places for results.\n    unsafe {{\n{outputs}    }}\n")
+        }
+    };
+    let answer = match tool_code(function) {
+        Some(code) => format!("crate::bodies::tools::answer(crate::generated::constants::{code})"),
+        None => {
+            let target = target(function);
+            format!("crate::missing::unsupported(&Entry {{ name: \"{}\" }}, {target})", function.name)
+        }
+    };
+    format!("{cleared}    run(|| {answer})\n")
 }
 
-/// Whose error handler hears of an unsupported call. The tool interface has none: its functions only return codes.
+/// The parameters in which a function without a body leaves nothing, and by which function that is put there.
+fn cleared(function: &Function) -> impl Iterator<Item = (&'static str, &str)> {
+    let is_tool = function.name.starts_with("MPI_T_");
+    // What these are given is a handle already.
+    let keeps = function.name.ends_with("_free") || function.name.ends_with("_close");
+    let how = move |parameter: &Parameter| {
+        let CType { constant, base, stars, brackets } = &parameter.ctype;
+        // Texts and their lengths are asked for by tools; a length is also an argument.
+        let asked = is_tool && (base == "char" || parameter.name.ends_with("_len"));
+        if keeps || *constant || *stars != 1 || !brackets.is_empty() || asked {
+            return None;
+        }
+        match base.as_str() {
+            "MPI_Status" => Some("clear_status"),
+            base => (base == "int" || CLEARED.contains(&base)).then_some("clear"),
+        }
+    };
+    function.parameters.iter().filter_map(move |parameter| Some((how(parameter)?, parameter.name.as_str())))
+}
+
+/// What a function of the tool interface answers that asks for one of the things that there are none of.
+pub(super) fn tool_code(function: &Function) -> Option<&'static str> {
+    let has_index =
+        || function.parameters.iter().any(|p| p.name.ends_with("_index") && p.ctype.key() == "int");
+    function.name.starts_with("MPI_T_").then(|| match has_index() {
+        true => "MPI_T_ERR_INVALID_INDEX",
+        false => "MPI_T_ERR_INVALID_HANDLE",
+    })
+}
+
+/// Whose error handler hears of an unsupported call.
 fn target(function: &Function) -> String {
-    if function.name.starts_with("MPI_T_") {
-        return "Target::Tools".to_string();
-    }
     // MPI 5.0 section 14.7: where no file is open yet, the handler that files begin with hears of errors.
     if NO_FILE_YET.contains(&function.name.trim_end_matches("_c")) {
         return "Target::File(crate::generated::constants::MPI_FILE_NULL)".to_string();
@@ -169,13 +212,30 @@ const WIDTH_MAX: usize = 110;
 const ENDING_MAX: usize = 20;
 /// The classes of objects that carry an error handler.
 const OWNERS: [&str; 4] = ["Comm", "Win", "File", "Session"];
+/// The results that a function without a body sets to nothing, by their types.
+const CLEARED: [&str; 14] = [
+    "MPI_Comm",
+    "MPI_Datatype",
+    "MPI_File",
+    "MPI_Group",
+    "MPI_Info",
+    "MPI_Request",
+    "MPI_T_cvar_handle",
+    "MPI_T_enum",
+    "MPI_T_event_registration",
+    "MPI_T_pvar_handle",
+    "MPI_Aint",
+    "MPI_Count",
+    "MPI_Offset",
+    "char",
+];
 /// Functions of files that have no file.
 const NO_FILE_YET: [&str; 3] = ["MPI_File_open", "MPI_File_delete", "MPI_Register_datarep"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::ctype::{CType, parse_list};
+    use crate::generate::ctype::parse_list;
 
     fn function(result: &str, parameters: &str) -> Function {
         Function {
@@ -198,9 +258,29 @@ mod tests {
         let mut opening = function("int", "MPI_Comm comm; MPI_File* fh");
         opening.name = "MPI_File_open".into();
         assert!(target(&opening).starts_with("Target::File("), "its communicator's is not asked");
-        let mut tool = function("int", "MPI_Comm comm");
-        tool.name = "MPI_T_some".into();
-        assert_eq!(target(&tool), "Target::Tools");
+    }
+
+    #[test]
+    fn tools_are_told_that_there_is_no_such_thing() {
+        let mut tool = function("int", "int cvar_index; char* name; int* name_len; MPI_T_enum* enumtype");
+        tool.name = "MPI_T_cvar_get_some".into();
+        let text = call(&tool, Route::Missing).unwrap();
+        assert!(text.contains("MPI_T_ERR_INVALID_INDEX") && text.contains("clear(enumtype)"), "{text}");
+        assert!(!text.contains("clear(name"), "{text}");
+        tool.parameters = parse_list("MPI_T_cvar_handle handle; void* buf", ';').unwrap();
+        assert!(call(&tool, Route::Missing).unwrap().contains("MPI_T_ERR_INVALID_HANDLE"));
+    }
+
+    #[test]
+    fn results_of_functions_that_are_not_there_are_nothing() {
+        let opening =
+            function("int", "MPI_Comm comm; const char* name; int given[]; MPI_File* fh; MPI_Status* status");
+        let text = call(&opening, Route::Missing).unwrap();
+        assert!(text.contains("missing::clear(fh)") && text.contains("clear_status(status)"), "{text}");
+        assert!(!text.contains("clear(name)") && !text.contains("clear(given)"), "{text}");
+        let mut closing = function("int", "MPI_File* fh");
+        closing.name = "MPI_File_close".into();
+        assert!(!call(&closing, Route::Missing).unwrap().contains("clear"));
     }
 
     #[test]
@@ -209,7 +289,9 @@ mod tests {
         let call = call(&function, Route::Missing).unwrap();
         let (own, profiled) = (definition(&function, "", &call), definition(&function, "P", &call));
         assert!(
-            own.contains("fn MPI_Some(win: MPI_Win) -> c_int {\n    run(|| crate::unsupported(&Entry"),
+            own.contains(
+                "fn MPI_Some(win: MPI_Win) -> c_int {\n    run(|| crate::missing::unsupported(&Entry"
+            ),
             "{own}"
         );
         assert_eq!(own, profiled.replace("PMPI_", "MPI_"));

@@ -44,6 +44,7 @@ pub(crate) mod swaps;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timers;
+pub mod tools;
 pub mod topologies;
 mod usual;
 pub mod value_indices;

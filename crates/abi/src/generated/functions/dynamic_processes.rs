@@ -14,7 +14,7 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Close_port(port_name: *const c_char) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
 }
 
 /// `PMPI_Close_port`, in MPI since 2.0.
@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn MPI_Close_port(port_name: *const c_char) -> c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Close_port" }, Target::World))
 }
 
 /// `MPI_Comm_accept`, in MPI since 2.0.
@@ -38,7 +38,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(newcomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_accept`, in MPI since 2.0.
@@ -53,7 +57,11 @@ pub unsafe extern "C-unwind" fn PMPI_Comm_accept(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(newcomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_accept" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_connect`, in MPI since 2.0.
@@ -68,7 +76,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(newcomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_connect`, in MPI since 2.0.
@@ -83,7 +95,11 @@ pub unsafe extern "C-unwind" fn PMPI_Comm_connect(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(newcomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_connect" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_disconnect`, in MPI since 2.0.
@@ -132,7 +148,11 @@ pub unsafe extern "C-unwind" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
 }
 
 /// `PMPI_Comm_join`, in MPI since 2.0.
@@ -141,7 +161,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Com
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_join" }, Target::World))
 }
 
 /// `MPI_Comm_spawn`, in MPI since 2.0.
@@ -159,7 +183,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_spawn`, in MPI since 2.0.
@@ -177,7 +205,11 @@ pub unsafe extern "C-unwind" fn PMPI_Comm_spawn(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_spawn" }, Target::Comm(comm)))
 }
 
 /// `MPI_Comm_spawn_multiple`, in MPI since 2.0.
@@ -196,7 +228,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
 }
 
 /// `PMPI_Comm_spawn_multiple`, in MPI since 2.0.
@@ -215,7 +251,11 @@ pub unsafe extern "C-unwind" fn PMPI_Comm_spawn_multiple(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(intercomm);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Comm_spawn_multiple" }, Target::Comm(comm)))
 }
 
 /// `MPI_Lookup_name`, in MPI since 2.0.
@@ -228,7 +268,11 @@ pub unsafe extern "C-unwind" fn MPI_Lookup_name(
     info: MPI_Info,
     port_name: *mut c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(port_name);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
 }
 
 /// `PMPI_Lookup_name`, in MPI since 2.0.
@@ -241,7 +285,11 @@ pub unsafe extern "C-unwind" fn PMPI_Lookup_name(
     info: MPI_Info,
     port_name: *mut c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(port_name);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Lookup_name" }, Target::World))
 }
 
 /// `MPI_Open_port`, in MPI since 2.0.
@@ -250,7 +298,11 @@ pub unsafe extern "C-unwind" fn PMPI_Lookup_name(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(port_name);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
 }
 
 /// `PMPI_Open_port`, in MPI since 2.0.
@@ -259,7 +311,11 @@ pub unsafe extern "C-unwind" fn MPI_Open_port(info: MPI_Info, port_name: *mut c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(port_name);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Open_port" }, Target::World))
 }
 
 /// `MPI_Publish_name`, in MPI since 2.0.
@@ -272,7 +328,7 @@ pub unsafe extern "C-unwind" fn MPI_Publish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
 }
 
 /// `PMPI_Publish_name`, in MPI since 2.0.
@@ -285,7 +341,7 @@ pub unsafe extern "C-unwind" fn PMPI_Publish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Publish_name" }, Target::World))
 }
 
 /// `MPI_Unpublish_name`, in MPI since 2.0.
@@ -298,7 +354,7 @@ pub unsafe extern "C-unwind" fn MPI_Unpublish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
 }
 
 /// `PMPI_Unpublish_name`, in MPI since 2.0.
@@ -311,5 +367,5 @@ pub unsafe extern "C-unwind" fn PMPI_Unpublish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Unpublish_name" }, Target::World))
 }

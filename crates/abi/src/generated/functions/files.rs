@@ -14,7 +14,7 @@ use crate::types::*;
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
 }
 
 /// `PMPI_File_close`, in MPI since 2.0.
@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_close" }, Target::World))
 }
 
 /// `MPI_File_delete`, in MPI since 2.0.
@@ -32,7 +32,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_File_delete`, in MPI since 2.0.
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: M
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_delete" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_File_get_amode`, in MPI since 2.0.
@@ -50,7 +50,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_delete(filename: *const c_char, info: 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(amode);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_amode`, in MPI since 2.0.
@@ -59,7 +63,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_i
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(amode);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_amode" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_atomicity`, in MPI since 2.0.
@@ -68,7 +76,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(flag);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_atomicity`, in MPI since 2.0.
@@ -77,7 +89,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(flag);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_atomicity" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_byte_offset`, in MPI since 2.0.
@@ -90,7 +106,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_byte_offset(
     offset: MPI_Offset,
     disp: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(disp);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_byte_offset`, in MPI since 2.0.
@@ -103,7 +123,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_byte_offset(
     offset: MPI_Offset,
     disp: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(disp);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_byte_offset" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_group`, in MPI since 2.0.
@@ -112,7 +136,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_byte_offset(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(group);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_group`, in MPI since 2.0.
@@ -121,7 +149,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(group);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_group" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_info`, in MPI since 2.0.
@@ -130,7 +162,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_group(fh: MPI_File, group: *mut MP
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(info_used);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_info`, in MPI since 2.0.
@@ -139,7 +175,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_info(fh: MPI_File, info_used: *mut 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(info_used);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_info" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_position`, in MPI since 2.0.
@@ -151,7 +191,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_position(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(offset);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_position`, in MPI since 2.0.
@@ -163,7 +207,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_position(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(offset);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_position" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_position_shared`, in MPI since 2.0.
@@ -175,7 +223,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(offset);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_position_shared`, in MPI since 2.0.
@@ -187,7 +239,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_position_shared(
     fh: MPI_File,
     offset: *mut MPI_Offset,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(offset);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_position_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_size`, in MPI since 2.0.
@@ -196,7 +252,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_position_shared(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(size);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_size`, in MPI since 2.0.
@@ -205,7 +265,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_O
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(size);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_size" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_type_extent`, in MPI since 2.0.
@@ -218,7 +282,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_type_extent(
     datatype: MPI_Datatype,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(extent);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_type_extent`, in MPI since 2.0.
@@ -231,7 +299,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_type_extent(
     datatype: MPI_Datatype,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(extent);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_type_extent" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_type_extent_c`, in MPI since 4.0.
@@ -244,7 +316,11 @@ pub unsafe extern "C-unwind" fn MPI_File_get_type_extent_c(
     datatype: MPI_Datatype,
     extent: *mut MPI_Count,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(extent);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_type_extent_c`, in MPI since 4.0.
@@ -257,7 +333,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_type_extent_c(
     datatype: MPI_Datatype,
     extent: *mut MPI_Count,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(extent);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_type_extent_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_get_view`, in MPI since 2.0.
@@ -272,7 +352,14 @@ pub unsafe extern "C-unwind" fn MPI_File_get_view(
     filetype: *mut MPI_Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(disp);
+        crate::missing::clear(etype);
+        crate::missing::clear(filetype);
+        crate::missing::clear(datarep);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
 }
 
 /// `PMPI_File_get_view`, in MPI since 2.0.
@@ -287,7 +374,14 @@ pub unsafe extern "C-unwind" fn PMPI_File_get_view(
     filetype: *mut MPI_Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(disp);
+        crate::missing::clear(etype);
+        crate::missing::clear(filetype);
+        crate::missing::clear(datarep);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_get_view" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread`, in MPI since 2.0.
@@ -302,7 +396,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread`, in MPI since 2.0.
@@ -317,7 +415,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_c`, in MPI since 4.0.
@@ -332,7 +434,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_c`, in MPI since 4.0.
@@ -347,7 +453,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_all`, in MPI since 3.1.
@@ -362,7 +472,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_all`, in MPI since 3.1.
@@ -377,7 +491,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_all_c`, in MPI since 4.0.
@@ -392,7 +510,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_all_c`, in MPI since 4.0.
@@ -407,7 +529,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at`, in MPI since 2.0.
@@ -423,7 +549,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at`, in MPI since 2.0.
@@ -439,7 +569,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_c`, in MPI since 4.0.
@@ -455,7 +589,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_c`, in MPI since 4.0.
@@ -471,7 +609,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_all`, in MPI since 3.1.
@@ -487,7 +629,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_all`, in MPI since 3.1.
@@ -503,7 +649,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_at_all_c`, in MPI since 4.0.
@@ -519,7 +669,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_at_all_c`, in MPI since 4.0.
@@ -535,7 +689,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_shared`, in MPI since 2.0.
@@ -550,7 +708,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_shared`, in MPI since 2.0.
@@ -565,7 +727,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_iread_shared_c`, in MPI since 4.0.
@@ -580,7 +746,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iread_shared_c`, in MPI since 4.0.
@@ -595,7 +765,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iread_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iread_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite`, in MPI since 2.0.
@@ -610,7 +784,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite`, in MPI since 2.0.
@@ -625,7 +803,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_c`, in MPI since 4.0.
@@ -640,7 +822,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_c`, in MPI since 4.0.
@@ -655,7 +841,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_all`, in MPI since 3.1.
@@ -670,7 +860,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_all`, in MPI since 3.1.
@@ -685,7 +879,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_all_c`, in MPI since 4.0.
@@ -700,7 +898,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_all_c`, in MPI since 4.0.
@@ -715,7 +917,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at`, in MPI since 2.0.
@@ -731,7 +937,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at`, in MPI since 2.0.
@@ -747,7 +957,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_c`, in MPI since 4.0.
@@ -763,7 +977,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_c`, in MPI since 4.0.
@@ -779,7 +997,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_all`, in MPI since 3.1.
@@ -795,7 +1017,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_all`, in MPI since 3.1.
@@ -811,7 +1037,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_at_all_c`, in MPI since 4.0.
@@ -827,7 +1057,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_at_all_c`, in MPI since 4.0.
@@ -843,7 +1077,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_shared`, in MPI since 2.0.
@@ -858,7 +1096,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_shared`, in MPI since 2.0.
@@ -873,7 +1115,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_iwrite_shared_c`, in MPI since 4.0.
@@ -888,7 +1134,11 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_iwrite_shared_c`, in MPI since 4.0.
@@ -903,7 +1153,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_iwrite_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_iwrite_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_open`, in MPI since 2.0.
@@ -918,7 +1172,11 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(fh);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_File_open`, in MPI since 2.0.
@@ -933,7 +1191,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(fh);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_open" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_File_preallocate`, in MPI since 2.0.
@@ -942,7 +1204,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_open(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
 }
 
 /// `PMPI_File_preallocate`, in MPI since 2.0.
@@ -951,7 +1213,7 @@ pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: MPI_File, size: MPI_Off
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_preallocate" }, Target::File(fh)))
 }
 
 /// `MPI_File_read`, in MPI since 2.0.
@@ -966,7 +1228,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read`, in MPI since 2.0.
@@ -981,7 +1247,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_c`, in MPI since 4.0.
@@ -996,7 +1266,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_c`, in MPI since 4.0.
@@ -1011,7 +1285,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all`, in MPI since 2.0.
@@ -1026,7 +1304,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all`, in MPI since 2.0.
@@ -1041,7 +1323,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_c`, in MPI since 4.0.
@@ -1056,7 +1342,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_c`, in MPI since 4.0.
@@ -1071,7 +1361,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_begin`, in MPI since 2.0.
@@ -1085,7 +1379,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_begin`, in MPI since 2.0.
@@ -1099,7 +1393,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_begin_c`, in MPI since 4.0.
@@ -1113,7 +1407,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_begin_c`, in MPI since 4.0.
@@ -1127,7 +1421,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_all_end`, in MPI since 2.0.
@@ -1140,7 +1434,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_all_end`, in MPI since 2.0.
@@ -1153,7 +1451,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at`, in MPI since 2.0.
@@ -1169,7 +1471,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at`, in MPI since 2.0.
@@ -1185,7 +1491,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_c`, in MPI since 4.0.
@@ -1201,7 +1511,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_c`, in MPI since 4.0.
@@ -1217,7 +1531,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all`, in MPI since 2.0.
@@ -1233,7 +1551,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all`, in MPI since 2.0.
@@ -1249,7 +1571,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_c`, in MPI since 4.0.
@@ -1265,7 +1591,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_c`, in MPI since 4.0.
@@ -1281,7 +1611,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_begin`, in MPI since 2.0.
@@ -1296,7 +1630,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_begin`, in MPI since 2.0.
@@ -1311,7 +1645,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_begin_c`, in MPI since 4.0.
@@ -1326,7 +1660,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_begin_c`, in MPI since 4.0.
@@ -1341,7 +1675,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_at_all_end`, in MPI since 2.0.
@@ -1354,7 +1688,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_at_all_end`, in MPI since 2.0.
@@ -1367,7 +1705,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_at_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered`, in MPI since 2.0.
@@ -1382,7 +1724,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered`, in MPI since 2.0.
@@ -1397,7 +1743,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_c`, in MPI since 4.0.
@@ -1412,7 +1762,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_c`, in MPI since 4.0.
@@ -1427,7 +1781,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_begin`, in MPI since 2.0.
@@ -1441,7 +1799,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_begin`, in MPI since 2.0.
@@ -1455,7 +1813,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_begin_c`, in MPI since 4.0.
@@ -1469,7 +1827,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_begin_c`, in MPI since 4.0.
@@ -1483,7 +1841,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_ordered_end`, in MPI since 2.0.
@@ -1496,7 +1854,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_ordered_end`, in MPI since 2.0.
@@ -1509,7 +1871,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_ordered_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_shared`, in MPI since 2.0.
@@ -1524,7 +1890,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_shared`, in MPI since 2.0.
@@ -1539,7 +1909,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_read_shared_c`, in MPI since 4.0.
@@ -1554,7 +1928,11 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_read_shared_c`, in MPI since 4.0.
@@ -1569,7 +1947,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_read_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_read_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_seek`, in MPI since 2.0.
@@ -1582,7 +1964,7 @@ pub unsafe extern "C-unwind" fn MPI_File_seek(
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
 }
 
 /// `PMPI_File_seek`, in MPI since 2.0.
@@ -1595,7 +1977,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_seek(
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_seek" }, Target::File(fh)))
 }
 
 /// `MPI_File_seek_shared`, in MPI since 2.0.
@@ -1608,7 +1990,7 @@ pub unsafe extern "C-unwind" fn MPI_File_seek_shared(
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_seek_shared`, in MPI since 2.0.
@@ -1621,7 +2003,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_seek_shared(
     offset: MPI_Offset,
     whence: c_int,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_seek_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_atomicity`, in MPI since 2.0.
@@ -1630,7 +2012,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_seek_shared(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_atomicity`, in MPI since 2.0.
@@ -1639,7 +2021,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_atomicity" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_info`, in MPI since 2.0.
@@ -1648,7 +2030,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_in
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_info`, in MPI since 2.0.
@@ -1657,7 +2039,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_info" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_size`, in MPI since 2.0.
@@ -1666,7 +2048,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info)
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_size`, in MPI since 2.0.
@@ -1675,7 +2057,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: MPI_File, size: MPI_Offset
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_size" }, Target::File(fh)))
 }
 
 /// `MPI_File_set_view`, in MPI since 2.0.
@@ -1691,7 +2073,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
     datarep: *const c_char,
     info: MPI_Info,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
 }
 
 /// `PMPI_File_set_view`, in MPI since 2.0.
@@ -1707,7 +2089,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_set_view(
     datarep: *const c_char,
     info: MPI_Info,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_set_view" }, Target::File(fh)))
 }
 
 /// `MPI_File_sync`, in MPI since 2.0.
@@ -1716,7 +2098,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_set_view(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_sync(fh: MPI_File) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
 }
 
 /// `PMPI_File_sync`, in MPI since 2.0.
@@ -1725,7 +2107,7 @@ pub unsafe extern "C-unwind" fn MPI_File_sync(fh: MPI_File) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_File_sync(fh: MPI_File) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_sync" }, Target::File(fh)))
 }
 
 /// `MPI_File_write`, in MPI since 2.0.
@@ -1740,7 +2122,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write`, in MPI since 2.0.
@@ -1755,7 +2141,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_c`, in MPI since 4.0.
@@ -1770,7 +2160,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_c`, in MPI since 4.0.
@@ -1785,7 +2179,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all`, in MPI since 2.0.
@@ -1800,7 +2198,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all`, in MPI since 2.0.
@@ -1815,7 +2217,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_c`, in MPI since 4.0.
@@ -1830,7 +2236,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_c`, in MPI since 4.0.
@@ -1845,7 +2255,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_begin`, in MPI since 2.0.
@@ -1859,7 +2273,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_begin`, in MPI since 2.0.
@@ -1873,7 +2287,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_begin_c`, in MPI since 4.0.
@@ -1887,7 +2301,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_begin_c`, in MPI since 4.0.
@@ -1901,7 +2315,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_all_end`, in MPI since 2.0.
@@ -1914,7 +2328,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_all_end`, in MPI since 2.0.
@@ -1927,7 +2345,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at`, in MPI since 2.0.
@@ -1943,7 +2365,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at`, in MPI since 2.0.
@@ -1959,7 +2385,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_c`, in MPI since 4.0.
@@ -1975,7 +2405,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_c`, in MPI since 4.0.
@@ -1991,7 +2425,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all`, in MPI since 2.0.
@@ -2007,7 +2445,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all`, in MPI since 2.0.
@@ -2023,7 +2465,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_c`, in MPI since 4.0.
@@ -2039,7 +2485,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_c`, in MPI since 4.0.
@@ -2055,7 +2505,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_begin`, in MPI since 2.0.
@@ -2070,7 +2524,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_begin`, in MPI since 2.0.
@@ -2085,7 +2539,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_begin_c`, in MPI since 4.0.
@@ -2100,7 +2554,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_begin_c`, in MPI since 4.0.
@@ -2115,7 +2569,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_at_all_end`, in MPI since 2.0.
@@ -2128,7 +2582,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_at_all_end`, in MPI since 2.0.
@@ -2141,7 +2599,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_at_all_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered`, in MPI since 2.0.
@@ -2156,7 +2618,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered`, in MPI since 2.0.
@@ -2171,7 +2637,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_c`, in MPI since 4.0.
@@ -2186,7 +2656,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_c`, in MPI since 4.0.
@@ -2201,7 +2675,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_begin`, in MPI since 2.0.
@@ -2215,7 +2693,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_begin`, in MPI since 2.0.
@@ -2229,7 +2707,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_begin" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_begin_c`, in MPI since 4.0.
@@ -2243,7 +2721,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_begin_c`, in MPI since 4.0.
@@ -2257,7 +2735,7 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_begin_c" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_ordered_end`, in MPI since 2.0.
@@ -2270,7 +2748,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_ordered_end`, in MPI since 2.0.
@@ -2283,7 +2765,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_ordered_end" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_shared`, in MPI since 2.0.
@@ -2298,7 +2784,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_shared`, in MPI since 2.0.
@@ -2313,7 +2803,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_shared" }, Target::File(fh)))
 }
 
 /// `MPI_File_write_shared_c`, in MPI since 4.0.
@@ -2328,7 +2822,11 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
 }
 
 /// `PMPI_File_write_shared_c`, in MPI since 4.0.
@@ -2343,7 +2841,11 @@ pub unsafe extern "C-unwind" fn PMPI_File_write_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear_status(status);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_File_write_shared_c" }, Target::File(fh)))
 }
 
 /// `MPI_Register_datarep`, in MPI since 2.0.
@@ -2358,7 +2860,7 @@ pub unsafe extern "C-unwind" fn MPI_Register_datarep(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_Register_datarep`, in MPI since 2.0.
@@ -2373,7 +2875,7 @@ pub unsafe extern "C-unwind" fn PMPI_Register_datarep(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Register_datarep" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `MPI_Register_datarep_c`, in MPI since 4.0.
@@ -2388,7 +2890,7 @@ pub unsafe extern "C-unwind" fn MPI_Register_datarep_c(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }
 
 /// `PMPI_Register_datarep_c`, in MPI since 4.0.
@@ -2403,5 +2905,5 @@ pub unsafe extern "C-unwind" fn PMPI_Register_datarep_c(
     dtype_file_extent_fn: MPI_Datarep_extent_function,
     extra_state: *mut c_void,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Register_datarep_c" }, Target::File(crate::generated::constants::MPI_FILE_NULL)))
 }

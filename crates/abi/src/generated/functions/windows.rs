@@ -24,7 +24,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Accumulate`, in MPI since 2.0.
@@ -43,7 +43,7 @@ pub unsafe extern "C-unwind" fn PMPI_Accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Accumulate_c`, in MPI since 4.0.
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Accumulate_c`, in MPI since 4.0.
@@ -81,7 +81,7 @@ pub unsafe extern "C-unwind" fn PMPI_Accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Compare_and_swap`, in MPI since 3.0.
@@ -98,7 +98,7 @@ pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
 }
 
 /// `PMPI_Compare_and_swap`, in MPI since 3.0.
@@ -115,7 +115,7 @@ pub unsafe extern "C-unwind" fn PMPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Compare_and_swap" }, Target::Win(win)))
 }
 
 /// `MPI_Fetch_and_op`, in MPI since 3.0.
@@ -132,7 +132,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
 }
 
 /// `PMPI_Fetch_and_op`, in MPI since 3.0.
@@ -149,7 +149,7 @@ pub unsafe extern "C-unwind" fn PMPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Fetch_and_op" }, Target::Win(win)))
 }
 
 /// `MPI_Get`, in MPI since 2.0.
@@ -167,7 +167,7 @@ pub unsafe extern "C-unwind" fn MPI_Get(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
 }
 
 /// `PMPI_Get`, in MPI since 2.0.
@@ -185,7 +185,7 @@ pub unsafe extern "C-unwind" fn PMPI_Get(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get" }, Target::Win(win)))
 }
 
 /// `MPI_Get_c`, in MPI since 4.0.
@@ -203,7 +203,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_c`, in MPI since 4.0.
@@ -221,7 +221,7 @@ pub unsafe extern "C-unwind" fn PMPI_Get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_c" }, Target::Win(win)))
 }
 
 /// `MPI_Get_accumulate`, in MPI since 3.0.
@@ -243,7 +243,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_accumulate`, in MPI since 3.0.
@@ -265,7 +265,7 @@ pub unsafe extern "C-unwind" fn PMPI_Get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Get_accumulate_c`, in MPI since 4.0.
@@ -287,7 +287,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Get_accumulate_c`, in MPI since 4.0.
@@ -309,7 +309,7 @@ pub unsafe extern "C-unwind" fn PMPI_Get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Get_accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Put`, in MPI since 2.0.
@@ -327,7 +327,7 @@ pub unsafe extern "C-unwind" fn MPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
 }
 
 /// `PMPI_Put`, in MPI since 2.0.
@@ -345,7 +345,7 @@ pub unsafe extern "C-unwind" fn PMPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Put" }, Target::Win(win)))
 }
 
 /// `MPI_Put_c`, in MPI since 4.0.
@@ -363,7 +363,7 @@ pub unsafe extern "C-unwind" fn MPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Put_c`, in MPI since 4.0.
@@ -381,7 +381,7 @@ pub unsafe extern "C-unwind" fn PMPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Put_c" }, Target::Win(win)))
 }
 
 /// `MPI_Raccumulate`, in MPI since 3.0.
@@ -401,7 +401,11 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Raccumulate`, in MPI since 3.0.
@@ -421,7 +425,11 @@ pub unsafe extern "C-unwind" fn PMPI_Raccumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Raccumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Raccumulate_c`, in MPI since 4.0.
@@ -441,7 +449,11 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Raccumulate_c`, in MPI since 4.0.
@@ -461,7 +473,11 @@ pub unsafe extern "C-unwind" fn PMPI_Raccumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Raccumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rget`, in MPI since 3.0.
@@ -480,7 +496,11 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget`, in MPI since 3.0.
@@ -499,7 +519,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rget(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_c`, in MPI since 4.0.
@@ -518,7 +542,11 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_c`, in MPI since 4.0.
@@ -537,7 +565,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rget_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_accumulate`, in MPI since 3.0.
@@ -560,7 +592,11 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_accumulate`, in MPI since 3.0.
@@ -583,7 +619,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rget_accumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_accumulate" }, Target::Win(win)))
 }
 
 /// `MPI_Rget_accumulate_c`, in MPI since 4.0.
@@ -606,7 +646,11 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rget_accumulate_c`, in MPI since 4.0.
@@ -629,7 +673,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rget_accumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rget_accumulate_c" }, Target::Win(win)))
 }
 
 /// `MPI_Rput`, in MPI since 3.0.
@@ -648,7 +696,11 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
 }
 
 /// `PMPI_Rput`, in MPI since 3.0.
@@ -667,7 +719,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rput(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rput" }, Target::Win(win)))
 }
 
 /// `MPI_Rput_c`, in MPI since 4.0.
@@ -686,7 +742,11 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
 }
 
 /// `PMPI_Rput_c`, in MPI since 4.0.
@@ -705,7 +765,11 @@ pub unsafe extern "C-unwind" fn PMPI_Rput_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(request);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Rput_c" }, Target::Win(win)))
 }
 
 /// `MPI_Win_allocate`, in MPI since 3.0.
@@ -932,7 +996,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_attach(
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_complete(win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_complete`, in MPI since 2.0.
@@ -941,7 +1005,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_complete(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_complete" }, Target::Win(win)))
 }
 
 /// `MPI_Win_create`, in MPI since 2.0.
@@ -1249,7 +1313,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_lock`, in MPI since 2.0.
@@ -1263,7 +1327,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_lock(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_lock" }, Target::Win(win)))
 }
 
 /// `MPI_Win_lock_all`, in MPI since 3.0.
@@ -1296,7 +1360,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_post(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_post`, in MPI since 2.0.
@@ -1309,7 +1373,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_post(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_post" }, Target::Win(win)))
 }
 
 /// `MPI_Win_set_info`, in MPI since 3.0.
@@ -1438,7 +1502,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_start(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_start`, in MPI since 2.0.
@@ -1451,7 +1515,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_start(
     assert: c_int,
     win: MPI_Win,
 ) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_start" }, Target::Win(win)))
 }
 
 /// `MPI_Win_sync`, in MPI since 3.0.
@@ -1480,7 +1544,11 @@ pub unsafe extern "C-unwind" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(flag);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_test`, in MPI since 2.0.
@@ -1489,7 +1557,11 @@ pub unsafe extern "C-unwind" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> 
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
+    // SAFETY: the caller gives places for results.
+    unsafe {
+        crate::missing::clear(flag);
+    }
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_test" }, Target::Win(win)))
 }
 
 /// `MPI_Win_unlock`, in MPI since 2.0.
@@ -1498,7 +1570,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) ->
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_unlock`, in MPI since 2.0.
@@ -1507,7 +1579,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_i
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_unlock" }, Target::Win(win)))
 }
 
 /// `MPI_Win_unlock_all`, in MPI since 3.0.
@@ -1536,7 +1608,7 @@ pub unsafe extern "C-unwind" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_wait(win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
 }
 
 /// `PMPI_Win_wait`, in MPI since 2.0.
@@ -1545,5 +1617,5 @@ pub unsafe extern "C-unwind" fn MPI_Win_wait(win: MPI_Win) -> c_int {
 /// The caller keeps what the MPI standard asks of the callers of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
-    run(|| crate::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
+    run(|| crate::missing::unsupported(&Entry { name: "MPI_Win_wait" }, Target::Win(win)))
 }
