@@ -68,7 +68,9 @@ int main(int argc, char **argv) {
     SAME(MPI_T_finalize(), MPI_SUCCESS);
     SAME(MPI_T_cvar_get_num(&number), MPI_SUCCESS);
     SAME(MPI_T_finalize(), MPI_SUCCESS);
-    SAME(MPI_T_cvar_get_num(&number), MPI_T_ERR_NOT_INITIALIZED);
-    SAME(MPI_T_pvar_session_create(&(MPI_T_pvar_session){0}), MPI_T_ERR_NOT_INITIALIZED);
+    if (!check_library_is("MPICH")) { /* which has initialized it once more itself */
+        SAME(MPI_T_cvar_get_num(&number), MPI_T_ERR_NOT_INITIALIZED);
+        SAME(MPI_T_pvar_session_create(&(MPI_T_pvar_session){0}), MPI_T_ERR_NOT_INITIALIZED);
+    }
     return check_close();
 }
