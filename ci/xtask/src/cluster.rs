@@ -80,6 +80,7 @@ enum Launcher {
     Weftrun,
     Hydra,
     HydraInAllocation,
+    WeftrunInAllocation,
     Prrte,
     Srun,
 }
@@ -123,6 +124,7 @@ const ROWS: &[Row] = &[
         variables: &[("WEFT_FABRIC", "tcp"), ("WEFT_TCP_PORTS", "20000-20999")],
         ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
     },
+    Row { way: MIXED, ..far(Launcher::WeftrunInAllocation, 2, 4, &["-n", "4"]) },
     Row { way: SHM, ..here(Launcher::Prrte, &["-n", "4"]) },
     Row { way: MIXED, ..far(Launcher::Prrte, 2, 4, &["--host", "n1:2,n2:2", "-n", "4"]) },
     Row {
@@ -192,6 +194,7 @@ impl Row {
             Launcher::Weftrun => "weftrun",
             Launcher::Hydra | Launcher::Prrte => "mpiexec",
             Launcher::HydraInAllocation => "salloc -N2 -n4 mpiexec",
+            Launcher::WeftrunInAllocation => "salloc -N2 -n4 weftrun",
             Launcher::Srun => "srun",
         };
         [&[launcher], self.options].concat().join(" ")
@@ -218,7 +221,7 @@ impl Row {
             Launcher::Weftrun => "weftrun",
             Launcher::Hydra | Launcher::HydraInAllocation => "Hydra (MPICH)",
             Launcher::Prrte => "PRRTE (Open MPI)",
-            Launcher::Srun => "Slurm",
+            Launcher::Srun | Launcher::WeftrunInAllocation => "Slurm",
         };
         let variables = self.variables.iter().map(|(name, value)| match value.contains(';') {
             true => format!("{name}='{value}' "),
@@ -331,6 +334,11 @@ impl Place {
             Launcher::HydraInAllocation => {
                 let mut command = self.slurm("salloc");
                 command.args(["--quiet", "-N2", "-n4"]).arg(&self.hydra);
+                command
+            }
+            Launcher::WeftrunInAllocation => {
+                let mut command = self.slurm("salloc");
+                command.args(["--quiet", "-N2", "-n4"]).arg(self.prefix.join("bin/weftrun"));
                 command
             }
             Launcher::Srun => self.slurm("srun"),

@@ -5,6 +5,7 @@
 //! the launches that cannot be are tried, which must be told with a remedy.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
         place.ends(&mut tally, &launcher);
     }
     place.told(&mut tally, &prrte);
+    place.handed_on(&mut tally, &prefix.join("bin/weftrun"), &hydra, &prrte)?;
     let survivor = folder.join("survives");
     let source = root.join("bench/launch/survives.c");
     job::compile(&prefix.join("bin/mpicc"), &[], &[source], &survivor, LIMIT)?;
@@ -158,6 +160,58 @@ impl Place {
             });
             tally.note(&name, result);
         }
+    }
+
+    /// `weftrun` hands jobs for other hosts on to these launchers. They start here what they would start there: Hydra forks, and
+    /// PRRTE has a program in the place of `ssh` that does not go anywhere.
+    fn handed_on(&self, tally: &mut Tally, weftrun: &Path, hydra: &Path, prrte: &Path) -> Result<(), String> {
+        let agent = self.program.with_file_name("no-ssh");
+        let script = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec sh -c \"$*\"\n";
+        let made = fs::write(&agent, script)
+            .and_then(|()| fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)));
+        made.map_err(|error| format!("cannot write {}: {error}", agent.display()))?;
+        let agent = agent.display().to_string();
+        let by_hydra = ["-launcher", "fork"];
+        let by_prrte = ["--mca", "plm_ssh_agent", &agent];
+        let program = self.program.display().to_string();
+        for (name, launcher, options) in [("Hydra", hydra, &by_hydra[..]), ("PRRTE", prrte, &by_prrte)] {
+            let bin = launcher.parent().unwrap_or(launcher);
+            let start = |words: &[&str]| {
+                let mut command = Command::new(weftrun);
+                let path = std::env::var("PATH").unwrap_or_default();
+                command.env("PATH", format!("{}:{path}", bin.display()));
+                if let Some(venv) = bin.parent().filter(|_| name == "PRRTE") {
+                    for variable in ["PRTE_PREFIX", "PMIX_PREFIX", "OPAL_PREFIX"] {
+                        command.env(variable, venv);
+                    }
+                }
+                // Addresses that are for documents, and no host's.
+                command.args(options).args(["-hosts", "192.0.2.1,192.0.2.2"]).args(words);
+                self.run(&mut command)
+            };
+            let well = start(&["-n", "4", &program, "well"]);
+            let well = well.and_then(|finished| {
+                finished.must_say(&["weftrun: handed on to: ", "4 ranks, 4 on this node\n", "ok\n"])
+            });
+            tally.note(&format!("a job for other hosts goes to {name}"), well);
+            let several =
+                start(&["-n", "1", &program, "well", ":", "-n", "2", "-x", "A=1", &program, "well"]);
+            let several =
+                several.and_then(|finished| finished.must_say(&["3 ranks, 3 on this node\n", "ok\n"]));
+            tally.note(&format!("several programs for other hosts go to {name}"), several);
+            for (how, limit, status) in [("aborts", "100", 7), ("late", "1", 124)] {
+                let ended = start(&["--timeout", limit, "-n", "4", &program, how]).and_then(|finished| {
+                    let is_right = finished.ending == Ending::Exited(status);
+                    if is_right {
+                        Ok(())
+                    } else {
+                        Err(format!("not status {status}: {}", finished.account()))
+                    }
+                });
+                tally.note(&format!("a job for other hosts, {how}, {name}, has status {status}"), ended);
+            }
+        }
+        Ok(())
     }
 
     /// The others go on under PRRTE, where it is told to let them.

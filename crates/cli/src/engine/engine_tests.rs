@@ -144,7 +144,7 @@ fn prrte_is_told_in_its_words() {
         ),
         (
             Kind::Prterun,
-            "mpirun --map-by socket:PE=2 -n 1 -x A=1 -wdir /w ./a : -n 2 -x B ./b",
+            "mpirun --map-by socket:PE=2 -n 1 -x A=0 -x A=1 -wdir /w ./a : -n 2 -x B ./b",
             "--map-by package:PE=2:OVERSUBSCRIBE --host n1,n2:3 -x A=1 -n 1 --wdir /w ./a : --host n1,n2:3 -x A=1 -x B -n 2 ./b"
                 .to_owned(),
         ),

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 pub struct Environment {
     /// Which of the launcher's variables are passed on.
     pub inherits: Inherits,
-    /// Which are set: the last of a name counts.
+    /// Which are set, each once.
     pub set: Vec<(OsString, OsString)>,
     /// Names that were to be passed on by themselves; one that ends in `*` means all that begin so.
     pub exported: Vec<String>,
@@ -54,7 +54,10 @@ impl Environment {
         };
         for rule in job.iter().chain(carried).chain(part) {
             match rule {
-                Rule::Set(name, value) => environment.set.push((name.clone(), value.clone())),
+                Rule::Set(name, value) => {
+                    environment.set.retain(|(known, _)| known != name);
+                    environment.set.push((name.clone(), value.clone()));
+                }
                 Rule::Export(name) => environment.exported.push(name.clone()),
                 Rule::Inherit(_) => {}
             }
@@ -126,5 +129,7 @@ mod tests {
         assert_eq!(seen(&environment, "B").as_deref(), Some("2"));
         assert_eq!(seen(&environment, "HOME").as_deref(), Some("/j"));
         assert_eq!(seen(&environment, "C"), None);
+        // PRRTE would take the first of several.
+        assert_eq!(environment.set.iter().filter(|(name, _)| name == "A").count(), 1);
     }
 }
