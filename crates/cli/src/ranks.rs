@@ -326,7 +326,8 @@ const FABRIC: &str = "WEFT_FABRIC";
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
 
-const OUTER_NAMES: [&str; 18] = [
+const OUTER_NAMES: [&str; 19] = [
+    "WEFT_APPNUM",
     "WEFT_NODE",
     "WEFT_PARTS",
     "PMI_FD",

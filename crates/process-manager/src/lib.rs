@@ -57,6 +57,8 @@ pub struct Manager {
     kind: Kind,
     /// What a launcher says of the ranks that it started on this node.
     started: Vec<Started>,
+    /// The number of this process's program, for launchers that do not tell it.
+    program: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl Manager {
     /// Joins the job that these variables describe.
     pub fn from_variables(variables: Variables<'_>, wishes: &Wishes) -> Result<Manager, StartError> {
         let mut manager = Manager::join(variables, wishes)?;
+        manager.program = variables(PROGRAM).and_then(|number| number.parse().ok());
         if 1 < manager.size() {
             manager.started = Started::by_whom(variables, manager.rank(), manager.size());
         }
@@ -109,7 +112,7 @@ impl Manager {
     }
 
     fn of(kind: Kind) -> Manager {
-        Manager { kind, started: Vec::new() }
+        Manager { kind, started: Vec::new(), program: None }
     }
 
     /// A job of this process alone, whatever the environment says.
@@ -286,12 +289,13 @@ impl Manager {
     /// The number of this process's program among those that the launcher was given (MPI 5.0 §11.10.3,
     /// `MPI_APPNUM`), where the launcher tells it.
     pub fn appnum(&mut self) -> Result<Option<u32>, ExchangeError> {
-        match &mut self.kind {
-            Kind::Singleton { .. } => Ok(None),
-            Kind::Pmi1(client) => client.appnum(),
-            Kind::Pmi2(client) => Ok(client.appnum()),
-            Kind::Pmix(client) => client.appnum(),
-        }
+        let told = match &mut self.kind {
+            Kind::Singleton { .. } => None,
+            Kind::Pmi1(client) => client.appnum()?,
+            Kind::Pmi2(client) => client.appnum(),
+            Kind::Pmix(client) => client.appnum()?,
+        };
+        Ok(told.or(self.program))
     }
 
     /// How many processes the launcher could start in all (MPI 5.0 §11.10.1, `MPI_UNIVERSE_SIZE`), where it tells.
@@ -401,6 +405,8 @@ fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Resu
 }
 
 /// What is put where something is so. Not nothing: some servers take no empty value.
+/// Set by our launcher where Slurm starts several programs.
+const PROGRAM: &str = "WEFT_APPNUM";
 const YES: &[u8] = b"1";
 const NO: &[u8] = b"0";
 
@@ -437,6 +443,15 @@ mod tests {
         assert!(!manager.lost());
         manager.abort(3).unwrap();
         manager.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_launcher_that_does_not_tell_the_program_has_a_variable_for_it() {
+        let number = |text| {
+            let started = Manager::from_variables(&variables(&[("WEFT_APPNUM", text)]), &Wishes::default());
+            started.unwrap().appnum().unwrap()
+        };
+        assert_eq!((number("2"), number("two")), (Some(2), None));
     }
 
     #[test]

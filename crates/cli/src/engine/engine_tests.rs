@@ -188,7 +188,10 @@ fn srun_is_told_in_its_words() {
     assert_eq!(told.environment, [("WEFT_FABRIC".into(), "tcp".into())]);
     let (at, text) = told.file.unwrap();
     assert_eq!(told.words[at], "FILE");
-    assert_eq!(String::from_utf8(text).unwrap(), "0 env A=1 ./a b\n1-3 env -C /w A=1 ./c\n");
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "0 env WEFT_APPNUM=0 A=1 ./a b\n1-3 env -C /w WEFT_APPNUM=1 A=1 ./c\n"
+    );
     let set = translate::translate(srun, &options("mpiexec -x A=1 -n 1 ./a"), &[], false).unwrap();
     assert_eq!(set.environment, [("A".into(), "1".into())]);
 }

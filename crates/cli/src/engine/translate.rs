@@ -415,23 +415,25 @@ impl Job<'_> {
     fn programs_of_srun(&self, mut line: Line, job: Vec<(OsString, OsString)>) -> Result<Translated, String> {
         let mut text: Vec<u8> = Vec::new();
         let mut first = 0;
-        for part in &self.options.parts {
+        for (number, part) in self.options.parts.iter().enumerate() {
             let last = first + part.ranks.unwrap_or(1) - 1;
-            let mut words: Vec<OsString> = Vec::new();
-            if part.environment != Default::default() || part.folder.is_some() {
-                words.push("env".into());
-                if let Inherits::Only(_) = part.environment.inherits {
-                    return Err("-envnone, -envlist: srun, which starts jobs on several hosts here, does not do that for several programs\n  \
-                                start the program by `env -i NAME=VALUE PROGRAM`"
-                        .to_owned());
-                }
-                if let Some(folder) = &part.folder {
-                    words.extend([OsString::from("-C"), folder.clone()]);
-                }
-                words.extend(part.environment.set.iter().map(|(name, value)| {
-                    OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())
-                }));
+            if let Inherits::Only(_) = part.environment.inherits {
+                return Err("-envnone, -envlist: srun, which starts jobs on several hosts here, does not do that for several programs\n  \
+                            start the program by `env -i NAME=VALUE PROGRAM`"
+                    .to_owned());
             }
+            let mut words: Vec<OsString> = vec!["env".into()];
+            if let Some(folder) = &part.folder {
+                words.extend([OsString::from("-C"), folder.clone()]);
+            }
+            // Slurm does not tell ranks the number of their program.
+            words.push(format!("WEFT_APPNUM={number}").into());
+            let set = part.environment.set.iter();
+            words.extend(
+                set.map(|(name, value)| {
+                    OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())
+                }),
+            );
             words.extend(part.command.iter().cloned());
             let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
             text.extend_from_slice(range.as_bytes());

@@ -18,6 +18,10 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_NODE",
         meaning: "set by weftrun --nodes: the part of the node that a rank shares memory within",
     },
+    Variable {
+        name: "WEFT_APPNUM",
+        meaning: "set by weftrun for several programs under srun: what MPI_APPNUM is, where the launcher does not tell",
+    },
     Variable { name: "WEFT_SHM_FD", meaning: "set by weftrun: the descriptor of the job's shared memory" },
     Variable {
         name: "WEFT_FT_MODE",
