@@ -127,7 +127,7 @@ fn predefined_operators_combine_what_they_are_defined_for() {
     assert_eq!(apply(&operation(MPI_MAX, MPI_INT).unwrap(), &[5, 1], &[2, 9]), [5, 9]);
     for (op, datatype, words) in [
         (MPI_BAND, MPI_DOUBLE, ["MPI_BAND", "MPI_DOUBLE"]),
-        (MPI_SUM, MPI_CHAR, ["MPI_SUM", "MPI_CHAR"]),
+        (MPI_SUM, MPI_WCHAR, ["MPI_SUM", "MPI_WCHAR"]),
         (MPI_REPLACE, MPI_INT, ["MPI_REPLACE", "one-sided"]),
         (MPI_OP_NULL, MPI_INT, ["MPI_OP_NULL", ""]),
         (MPI_Op::from_value(0x25), MPI_INT, ["0x25", ""]),
