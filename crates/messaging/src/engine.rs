@@ -8,12 +8,14 @@ mod failing;
 mod gathering;
 mod made;
 mod outgoing;
+mod pending;
 
 use fabric::{
     Exposed, Fabric, FabricError, Fault, Looked, Payload, Peer, Posted, Pulled, PulledShared, Room,
     UserMemory,
 };
 
+pub use self::pending::Pending;
 use crate::arrivals::{Core, Told, Transfer};
 use crate::awaited::{Awaited, Ticket};
 use crate::envelope::{Envelope, Pattern};

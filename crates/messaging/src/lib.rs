@@ -25,7 +25,7 @@ mod scattered;
 
 pub use agreement::{Contribution, Counts, Decision, GOES_ON};
 pub use awaited::Ticket;
-pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Receiving, Sending, Settings};
+pub use engine::{Directory, Engine, EveryoneHere, Interest, Message, Pending, Receiving, Sending, Settings};
 pub use envelope::{Envelope, Pattern, Rank};
 pub use failures::{ErrorRange, Failures, Members, Standing};
 pub use matching::Probed;

@@ -56,11 +56,11 @@ pub(crate) enum Then {
     Nothing,
     /// The send is complete.
     Complete(RequestId),
-    /// The send waits to be matched, in that context.
-    AwaitReceiver(RequestId, u32),
+    /// The send waits to be matched, in that context and under that tag.
+    AwaitReceiver(RequestId, u32, i32),
     /// The send was cancelled while the message went, and the receiver is asked for it back behind it: the send waits to be
-    /// matched or to come back, in that context.
-    AwaitAnswer(RequestId, u32),
+    /// matched or to come back, in that context and under that tag.
+    AwaitAnswer(RequestId, u32, i32),
 }
 
 /// Where an outgoing payload stands.

@@ -204,6 +204,8 @@ pub(crate) enum State {
         exposed: Exposed,
         /// What its messages are kept apart by.
         context: u32,
+        /// The message's tag.
+        tag: i32,
         /// Why it was asked back, where it was: so it ends, unless a receive had matched it.
         retracted: Option<Retracted>,
     },
@@ -547,11 +549,11 @@ impl Requests {
         match then {
             Then::Nothing => {}
             Then::Complete(send) => self.complete(send, Outcome::sent()),
-            Then::AwaitReceiver(send, context) | Then::AwaitAnswer(send, context) => {
+            Then::AwaitReceiver(send, context, tag) | Then::AwaitAnswer(send, context, tag) => {
                 if let Some(state) = self.find(send) {
                     let (source, exposed) = (Source::Row(Payload::EMPTY), Exposed::default());
                     let retracted = matches!(then, Then::AwaitAnswer(..)).then_some(Retracted::Cancelled);
-                    *state = State::AwaitingReceiver { to, source, exposed, context, retracted };
+                    *state = State::AwaitingReceiver { to, source, exposed, context, tag, retracted };
                 }
             }
         }

@@ -67,8 +67,8 @@ impl<L> Core<L> {
             return self.requests.complete(send, Outcome::cancelled());
         }
         // Its beginning is on the way, and the question follows it.
-        if let Then::AwaitReceiver(_, context) = queue[at].then {
-            queue[at].then = Then::AwaitAnswer(send, context);
+        if let Then::AwaitReceiver(_, context, tag) = queue[at].then {
+            queue[at].then = Then::AwaitAnswer(send, context, tag);
             self.ask_back(to, send);
         } else {
             self.take_back_for(send, || Retracted::Cancelled);

@@ -56,7 +56,12 @@ impl<F: Fabric> Engine<F> {
             // Nobody can have matched it before it is gone, whatever a peer says.
             let send = self.core.requests.insert(State::Queued { to });
             let parcel = self.core.whole(source);
-            (send, Kind::Synchronous(envelope, send), parcel, Then::AwaitReceiver(send, envelope.context))
+            (
+                send,
+                Kind::Synchronous(envelope, send),
+                parcel,
+                Then::AwaitReceiver(send, envelope.context, envelope.tag),
+            )
         } else {
             let exposed = match &source {
                 Source::Row(payload) => self.fabric.expose(link.lane, *payload),
@@ -64,8 +69,8 @@ impl<F: Fabric> Engine<F> {
             };
             let is_attended = mode == Mode::Blocking;
             let offer = Offer { bytes: source.bytes(), exposed, signature, is_attended };
-            let context = envelope.context;
-            let waiting = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
+            let Envelope { context, tag, .. } = envelope;
+            let waiting = State::AwaitingReceiver { to, source, exposed, context, tag, retracted: None };
             let send = self.core.requests.insert(waiting);
             (send, Kind::Request(envelope, send), offer.parcel(), Then::Nothing)
         };
@@ -136,7 +141,7 @@ impl<F: Fabric> Engine<F> {
                         moved += 1;
                         let then = link.queue.pop_front().map_or(Then::Nothing, |outgoing| outgoing.then);
                         core.requests.sent(peer, then);
-                        if let Then::AwaitReceiver(send, _) = then
+                        if let Then::AwaitReceiver(send, ..) = then
                             && core.is_troubled
                         {
                             waiting.push(send);
@@ -186,8 +191,8 @@ fn withhold<F: Fabric>(
     };
     let offer = Offer { bytes: source.bytes(), exposed, signature, is_attended: false };
     if let Some(state) = requests.find(send) {
-        let context = envelope.context;
-        *state = State::AwaitingReceiver { to, source, exposed, context, retracted: None };
+        let Envelope { context, tag, .. } = envelope;
+        *state = State::AwaitingReceiver { to, source, exposed, context, tag, retracted: None };
     }
     *outgoing = Outgoing {
         header: Kind::Request(envelope, send).header(),
