@@ -61,6 +61,8 @@ mod shm;
 mod system;
 #[cfg(not(loom))]
 mod trial;
+#[cfg(not(loom))]
+mod wait_states;
 
 #[cfg(all(test, not(loom)))]
 mod hostile_tests;
@@ -87,4 +89,5 @@ pub use crate::{
     system::{NoSignals, be_prompt, same_user, second_cache_bytes},
     trays::Ring,
     trial::{Trial, Way},
+    wait_states::{WaitState, WaitStates, WaitStatesReader},
 };

@@ -4,7 +4,7 @@
 //! asymmetric pair of barriers is then a full fence on both sides, which is what it amounts to.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32 as Word, Ordering};
+pub use core::sync::atomic::{AtomicU32 as Word, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32 as Word, Ordering};
 
