@@ -9,7 +9,8 @@
 //! // ranks: 1 2 3 8      once with each of these numbers of ranks
 //! // exit: 7             this exit status is the right one; `nonzero` takes any but 0
 //! // launch: -x A=B      options for weftrun
-//! // says: in words      this stands somewhere in what is said
+//! // says: in words      this stands somewhere in what is said; such lines may be several
+//! // says not: in words  this does not
 //! // bare: it counts …    left out where the library is instrumented, for this reason
 //! // not libfabric: it …   left out over libfabric, for this reason
 //! ```
@@ -196,7 +197,9 @@ struct Case {
     /// The costs to choose by, where they are not those that are usual for tests.
     costs: Option<&'static str>,
     /// What must stand in the output.
-    says: Option<String>,
+    says: Vec<String>,
+    /// What must not stand there.
+    says_not: Vec<String>,
     /// Why it says nothing about an instrumented library, where it does not.
     bare: Option<String>,
     /// Why it says nothing about libfabric, where it does not.
@@ -229,7 +232,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ranks: vec![1, 2, 4, 8],
         options,
         launch: vec![if mode == "rebuild" { "--ft=rebuild" } else { "--ft" }.to_owned()],
-        says: Some("at rest".to_owned()),
+        says: vec!["at rest".to_owned()],
         not_libfabric: Some(
             "what a provider tells of a dead process differs from one to the next".to_owned(),
         ),
@@ -239,7 +242,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ranks: vec![3, 8],
         options,
         launch: vec!["--ft".to_owned()],
-        says: Some("recover_us".to_owned()),
+        says: vec!["recover_us".to_owned()],
         not_libfabric: Some(
             "what a provider tells of a dead process differs from one to the next".to_owned(),
         ),
@@ -263,7 +266,7 @@ fn cases(sources: &Path) -> Result<Vec<Case>, String> {
 /// A program that is to end with 0, and no more.
 fn plain(name: String, sources: Vec<PathBuf>) -> Case {
     let (ranks, launch) = (Vec::new(), Vec::new());
-    let (says, bare, not_libfabric) = (None, None, None);
+    let (says, says_not, bare, not_libfabric) = (Vec::new(), Vec::new(), None, None);
     Case {
         name,
         sources,
@@ -273,6 +276,7 @@ fn plain(name: String, sources: Vec<PathBuf>) -> Case {
         launch,
         costs: None,
         says,
+        says_not,
         bare,
         not_libfabric,
     }
@@ -297,8 +301,9 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let Directives { ranks, right, launch, says, bare, not_libfabric } = asked;
-        cases.push(Case { ranks, right, launch, says, bare, not_libfabric, ..plain(name, vec![path]) });
+        let Directives { ranks, right, launch, says, says_not, bare, not_libfabric } = asked;
+        let plain = plain(name, vec![path]);
+        cases.push(Case { ranks, right, launch, says, says_not, bare, not_libfabric, ..plain });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)
@@ -322,16 +327,18 @@ struct Directives {
     ranks: Vec<u32>,
     right: Right,
     launch: Vec<String>,
-    says: Option<String>,
+    says: Vec<String>,
+    says_not: Vec<String>,
     bare: Option<String>,
     not_libfabric: Option<String>,
 }
 
 fn directives(text: &str) -> Result<Directives, String> {
-    let asked = |word: &str| {
+    let all = |word: &str| -> Vec<&str> {
         let head = text.lines().take_while(|line| line.starts_with("//"));
-        head.filter_map(|line| line.strip_prefix("// ")?.strip_prefix(word)?.strip_prefix(':')).next()
+        head.filter_map(|line| line.strip_prefix("// ")?.strip_prefix(word)?.strip_prefix(':')).collect()
     };
+    let asked = |word: &str| all(word).first().copied();
     let ranks = asked("ranks").ok_or("no line `// ranks: 1 2 3` at its head")?;
     let ranks: Result<Vec<u32>, _> = ranks.split_whitespace().map(str::parse).collect();
     let ranks = ranks.map_err(|error| format!("ranks: {error}"))?;
@@ -345,8 +352,10 @@ fn directives(text: &str) -> Result<Directives, String> {
     }
     let launch = asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     let text_of = |word| asked(word).map(|words| words.trim().to_owned());
-    let (says, bare, not_libfabric) = (text_of("says"), text_of("bare"), text_of("not libfabric"));
-    Ok(Directives { ranks, right, launch, says, bare, not_libfabric })
+    let texts_of = |word| all(word).into_iter().map(|words| words.trim().to_owned()).collect();
+    let (says, says_not) = (texts_of("says"), texts_of("says not"));
+    let (bare, not_libfabric) = (text_of("bare"), text_of("not libfabric"));
+    Ok(Directives { ranks, right, launch, says, says_not, bare, not_libfabric })
 }
 
 impl Place {
@@ -429,7 +438,8 @@ impl Place {
         let time = finished.as_ref().map_or(Duration::ZERO, |finished| finished.time);
         let result = finished.and_then(|finished| {
             judge(case.right, &finished)?;
-            case.says.as_ref().map_or(Ok(()), |words| finished.must_say(&[words]))
+            case.says.iter().try_for_each(|words| finished.must_say(&[words]))?;
+            case.says_not.iter().try_for_each(|words| finished.must_not_say(words))
         });
         let name = format!("{}, {ranks} ranks, {}, {:.1} s", case.name, fabric.label(), time.as_secs_f64());
         (name, result)
@@ -628,14 +638,16 @@ mod tests {
     fn directives_stand_at_the_head() {
         let asked = directives("// ranks: 1 2 8\n// exit: 7\n// words\nint x;\n// ranks: 9\n").unwrap();
         assert_eq!((asked.ranks, asked.right), (vec![1, 2, 8], Right::Status(7)));
-        assert_eq!((asked.launch, asked.says), (vec![], None));
+        assert!(asked.launch.is_empty() && asked.says.is_empty());
         let asked = directives("// ranks: 3\n// not libfabric: its ports\n").unwrap();
         assert_eq!((asked.bare, asked.not_libfabric.as_deref()), (None, Some("its ports")));
-        let asked =
-            directives("// ranks: 3\n// launch: -x A=B -l\n// says: a: b\n// bare: it counts\n").unwrap();
+        let says = "// says: a: b\n// says not: c\n// says: d\n";
+        let head = format!("// ranks: 3\n// launch: -x A=B -l\n{says}// bare: it counts\n");
+        let asked = directives(&head).unwrap();
         assert_eq!((asked.bare.as_deref(), asked.not_libfabric), (Some("it counts"), None));
         assert_eq!((asked.ranks, asked.right), (vec![3], Right::SaysOk));
-        assert_eq!((asked.launch.join(" "), asked.says), ("-x A=B -l".into(), Some("a: b".into())));
+        assert_eq!((asked.launch.join(" "), asked.says.join(", ")), ("-x A=B -l".into(), "a: b, d".into()));
+        assert_eq!(asked.says_not, ["c"]);
         assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().right, Right::NotZero);
     }
 

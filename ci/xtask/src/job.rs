@@ -48,6 +48,17 @@ impl Finished {
         }
     }
 
+    /// Makes an error of words that stand in the output.
+    ///
+    /// # Errors
+    /// Where they stand there.
+    pub fn must_not_say(&self, words: &str) -> Result<(), String> {
+        match self.output.contains(words) {
+            true => Err(format!("\"{words}\" was said: {}", self.account())),
+            false => Ok(()),
+        }
+    }
+
     /// What happened and the last lines of output, for a person.
     pub fn account(&self) -> String {
         let lines: Vec<&str> = self.output.lines().collect();
