@@ -9,6 +9,7 @@
 
 mod arguments;
 pub mod bodies;
+mod calls;
 pub mod convert;
 pub mod entry;
 mod errors;

@@ -13,6 +13,7 @@ use weft::{
 };
 
 use crate::bodies::buffered::Slot;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::{finish, raise};
 use crate::generated::constants::*;
@@ -207,10 +208,25 @@ pub(crate) fn call(
 ) -> c_int {
     match runtime() {
         Some(runtime) => {
+            calls::enter(name);
             if DETACHED.load(Ordering::Relaxed) > 0 {
                 crate::bodies::completion::reap(runtime);
             }
             finish(name, target, work(runtime))
+        }
+        None => not_running(name),
+    }
+}
+
+/// Does a completion call: it reports on the communicators of its requests, so it picks the error handler itself.
+#[inline]
+pub(crate) fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
+    match runtime() {
+        Some(runtime) => {
+            if DETACHED.load(Ordering::Relaxed) > 0 {
+                crate::bodies::completion::reap(runtime);
+            }
+            work(runtime)
         }
         None => not_running(name),
     }
@@ -320,6 +336,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
     }
     crate::bodies::datatypes::prepare();
     let session = Session::start_for(threads)?;
+    session.process().names_calls_by(calls::current);
     CHECKS.store(session.world().process().checks(), Ordering::Relaxed);
     let (errhandler, handler) = initial_handler();
     let fixed = |comm: Communicator| -> &'static _ {

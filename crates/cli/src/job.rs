@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal};
 use weft::launch::{Action, Fault, Server, Standing};
 
 use crate::descendants::Ending;
+use crate::hangs::ranks_named;
 use crate::signals;
 
 /// One job.
@@ -184,6 +185,16 @@ impl Job {
             Place::Running(pid) => Some((rank, *pid)),
             _ => None,
         })
+    }
+
+    /// The rank of a process, by its number, if it was started.
+    pub fn rank_numbered(&self, number: u32) -> Option<u32> {
+        self.ranks.get(number as usize).copied()
+    }
+
+    /// How far a process has come, by its number.
+    pub fn standing(&self, number: u32) -> Standing {
+        self.server.standing(number)
     }
 
     /// Whether `rank` is in the middle of its part in the job, so that its end would be a death.
@@ -460,12 +471,7 @@ impl Job {
     fn who_runs(&self) -> String {
         let mut ranks: Vec<u32> = self.running().map(|(number, _)| self.ranks[number as usize]).collect();
         ranks.sort_unstable();
-        let runs = ranks.chunk_by(|left, right| left + 1 == *right).map(|run| match run {
-            [one] => one.to_string(),
-            many => format!("{}-{}", many[0], many[many.len() - 1]),
-        });
-        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
-        format!("{noun} {}", runs.collect::<Vec<_>>().join(", "))
+        ranks_named(&ranks)
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Rlimit};
 
-use weft::launch::{LedgerWriter, Pulses};
+use weft::launch::{LedgerWriter, Pulses, WaitStatesReader};
 
 use crate::options::Input;
 use crate::output::{Lines, Route};
@@ -56,6 +56,8 @@ pub struct Shared {
     pub pulses: Option<Arc<Pulses>>,
     /// How output and errors of each rank reach the launcher's.
     pub routes: [Route; 2],
+    /// Where ranks write what their calls wait for.
+    pub wait_states: Option<WaitStatesReader>,
     /// The limit on open files that the launcher was started with.
     pub files_limit: Rlimit,
 }
@@ -128,6 +130,11 @@ pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<Pulses>>> {
     Pulses::create(plan.ranks + plan.restarts).map(|pulses| Some(Arc::new(pulses))).map_err(io::Error::other)
 }
 
+/// Where the launcher reads what the calls of ranks wait for; none where there is no memory for it: the job does well without.
+pub fn wait_states(plan: &Plan) -> Option<WaitStatesReader> {
+    WaitStatesReader::create(plan.ranks + plan.restarts).ok()
+}
+
 /// Starts `rank` of the planned job. Who comes into the place of another is told what it has to know.
 pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io::Result<RankProcess> {
     let program = plan.program_of(rank);
@@ -147,11 +154,13 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
     let streams = streams(&mut command, plan, rank, shared)?;
     let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
     let pulses = shared.pulses.as_deref().map(Pulses::file);
+    let wait_states = shared.wait_states.as_ref().map(WaitStatesReader::file);
     let descriptors = std::iter::once(&theirs)
         .chain(&shared.segment)
         .map(AsFd::as_fd)
         .chain(ledger)
         .chain(pulses)
+        .chain(wait_states)
         .collect();
     let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
     let child = spawn::start(&mut command, Handed { descriptors, cpus, files_limit: shared.files_limit })?;
@@ -288,6 +297,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     if let Some(pulses) = &shared.pulses {
         command.env("WEFT_PULSES_FD", pulses.file().as_raw_fd().to_string());
     }
+    if let Some(wait_states) = &shared.wait_states {
+        command.env("WEFT_WAIT_STATES_FD", wait_states.file().as_raw_fd().to_string());
+    }
 }
 
 /// Where ranks look for libraries: behind all that the user has named in this launcher's own folder, for programs that were built
@@ -326,7 +338,7 @@ const FABRIC: &str = "WEFT_FABRIC";
 /// What a process is told that comes into the place of another.
 const REBUILT: &str = "WEFT_REBUILT";
 
-const OUTER_NAMES: [&str; 19] = [
+const OUTER_NAMES: [&str; 20] = [
     "WEFT_APPNUM",
     "WEFT_NODE",
     "WEFT_PARTS",
@@ -343,6 +355,7 @@ const OUTER_NAMES: [&str; 19] = [
     "WEFT_SHM_FD",
     "WEFT_FAILURES_FD",
     "WEFT_PULSES_FD",
+    "WEFT_WAIT_STATES_FD",
     "WEFT_RESTARTS",
     REBUILT,
     "WEFT_CPUS",
@@ -400,6 +413,7 @@ mod tests {
             ledger: None,
             pulses: None,
             routes: [Route::Inherited; 2],
+            wait_states: None,
             files_limit: getrlimit(Resource::Nofile),
         };
         let rank = start(&plan(script), 2, &shared, None).unwrap();
@@ -427,6 +441,7 @@ mod tests {
             ledger: None,
             pulses: None,
             routes: [Route::Inherited; 2],
+            wait_states: None,
             files_limit: getrlimit(Resource::Nofile),
         };
         for (rank, known) in [
@@ -449,6 +464,7 @@ mod tests {
             ledger: None,
             pulses: None,
             routes: [Route::Inherited; 2],
+            wait_states: None,
             files_limit: getrlimit(Resource::Nofile),
         };
         let plan =

@@ -5,6 +5,8 @@
 //! the process manager; output. One thread beside it waits for the pulses of ranks ([`Watch`]), where they survive each other. So a dead rank's last words and the message about it come before what other ranks
 //! have to say about its death.
 
+mod hanging;
+
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
+use self::hanging::Hangs;
 use crate::descendants::{self, Ended, Ending, Reaped};
 use crate::job::{Cause, Job, Wish};
 use crate::output::{Outlet, Route};
@@ -70,6 +73,7 @@ struct Supervisor<'a> {
     shared: Shared,
     /// Tells of the ends of ranks before they can be reaped.
     watch: Option<Watch>,
+    hangs: Hangs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +140,17 @@ impl<'a> Supervisor<'a> {
             hang_ups: Vec::new(),
             wished_to_end: Vec::new(),
             group_signals: Vec::new(),
-            shared: Shared { segment, fabrics, ledger, pulses, routes, files_limit },
+            shared: Shared {
+                segment,
+                fabrics,
+                ledger,
+                pulses,
+                routes,
+                wait_states: ranks::wait_states(plan),
+                files_limit,
+            },
             watch,
+            hangs: Hangs::new(plan)?,
         };
         if let Some(notice) = notice {
             supervisor.say(&notice);
@@ -194,6 +207,7 @@ impl<'a> Supervisor<'a> {
         self.tell_failures();
         self.grant_wishes();
         self.note_timeout();
+        self.note_hang();
         self.advance(reaped.some_left);
         self.forward_output(&ready.streams);
         self.show_questions();
@@ -264,7 +278,9 @@ impl<'a> Supervisor<'a> {
         };
         let hang_up = self.hang_ups.iter().map(|(_, time)| *time).min();
         let question = (0..self.outlets.len()).filter_map(|kind| self.question_due(kind)).min();
-        [kill_at, self.times_out_at, self.output_waits_until, hang_up, question].into_iter().flatten().min()
+        let hang = self.hangs.looks_at.filter(|_| self.phase == Phase::Running);
+        let times = [kill_at, self.times_out_at, self.output_waits_until, hang_up, question, hang];
+        times.into_iter().flatten().min()
     }
 
     fn launcher_gone(&self) -> bool {
@@ -287,6 +303,9 @@ impl<'a> Supervisor<'a> {
 
     /// A signal that does not come by way of the launcher was sent to the process group: the ranks have it already.
     fn on_signal(&mut self, signal: Signal, by_launcher: bool) {
+        if signal == Signal::QUIT {
+            self.tell_waits();
+        }
         let now = Instant::now();
         self.group_signals.retain(|(_, time)| now.duration_since(*time) < GROUP_SIGNAL_LASTS);
         if by_launcher && self.group_signals.iter().any(|(known, _)| *known == signal) {
@@ -576,6 +595,9 @@ impl<'a> Supervisor<'a> {
         if let Some(message) = self.job.message(&self.plan.host) {
             self.outlets[0].flush();
             self.say(&message);
+            if matches!(self.job.cause(), Some(Cause::TimedOut { .. })) {
+                self.tell_waits();
+            }
             self.outlets.iter_mut().for_each(Outlet::flush);
         }
         if some_left {

@@ -23,6 +23,7 @@ mod engine;
 mod files;
 mod first;
 mod front;
+mod hangs;
 mod hosts;
 mod job;
 mod options;

@@ -7,6 +7,7 @@ use messaging::{Engine, RequestId};
 
 use crate::fabrics::Fabrics;
 use crate::lock::lock;
+use crate::process::WaitsFor;
 
 /// Something that is done in steps.
 pub(crate) trait Operation: Send {
@@ -18,6 +19,11 @@ pub(crate) trait Operation: Send {
 
     /// Somebody looks or waits for the end of that request, which may be the one that ends with this operation.
     fn want(&mut self, _request: RequestId) {}
+
+    /// What it waits for, where it ends that request and knows it.
+    fn waits_for(&self, _request: RequestId) -> Option<WaitsFor> {
+        None
+    }
 }
 
 /// The operations under way. Only who holds the engine touches them.
@@ -57,6 +63,11 @@ impl Background {
     #[cold]
     pub(crate) fn lie_down(&self) {
         lock(&self.operations).iter_mut().for_each(|operation| operation.lie_down());
+    }
+
+    /// What the operation waits for that ends that request, where it knows it.
+    pub(crate) fn waits_for(&self, request: RequestId) -> Option<WaitsFor> {
+        lock(&self.operations).iter().find_map(|operation| operation.waits_for(request))
     }
 
     /// Takes all of them further.

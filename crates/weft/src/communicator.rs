@@ -50,8 +50,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use collectives::Nesting;
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
 use messaging::{
-    Engine, Envelope, Message, Mode, Outcome, Pattern, Probed, Rank, Receiving, RequestId, Sending, Standing,
-    Target,
+    Engine, Envelope, Message, Mode, Outcome, Pattern, Pending, Probed, Rank, Receiving, RequestId, Sending,
+    Standing, Target,
 };
 use topology::Placement;
 
@@ -68,7 +68,7 @@ use perform::{collective_failed, settle};
 pub(crate) use repairs::Registry;
 
 use crate::lock::{Lock, Threads, lock};
-use crate::process::{Process, failure_class, failure_text};
+use crate::process::{Process, WaitsFor, failure_class, failure_text};
 use crate::recent::Recent;
 use crate::scattered::Gathered;
 use topologies::Arranged;
@@ -332,6 +332,11 @@ impl Communicator {
         self.inner.group.size()
     }
 
+    /// The rank by which messages of this communicator name that process.
+    pub(crate) fn rank_of(&self, peer: Peer) -> Option<Rank> {
+        self.inner.group.rank(peer)
+    }
+
     /// The process that this is a communicator of.
     #[must_use]
     pub fn process(&self) -> &Arc<Process> {
@@ -557,7 +562,9 @@ impl Communicator {
     /// [`Class::Rank`] where `from` is no member.
     pub fn probe(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Status> {
         let (pattern, peer) = self.pattern(from, tag)?;
-        let probed = self.inner.process.until(|engine| {
+        let waits_for =
+            |_: &mut Engine<Fabrics>| WaitsFor::Operations(vec![Pending::Receive { from: peer, pattern }], 1);
+        let probed = self.inner.process.until_told(waits_for, |engine| {
             let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
             engine.probe(&pattern).map(Ok).or_else(|| lost(engine))
         });
@@ -589,7 +596,9 @@ impl Communicator {
     /// [`Class::Rank`] where `from` is no member.
     pub fn take(&self, from: Option<Rank>, tag: Option<i32>) -> Result<Message> {
         let (pattern, peer) = self.pattern(from, tag)?;
-        let taken = self.inner.process.until(|engine| {
+        let waits_for =
+            |_: &mut Engine<Fabrics>| WaitsFor::Operations(vec![Pending::Receive { from: peer, pattern }], 1);
+        let taken = self.inner.process.until_told(waits_for, |engine| {
             let lost = |engine: &mut Engine<Fabrics>| engine.obstacle(&pattern, peer).map(Err);
             engine.take(&pattern).map(Ok).or_else(|| lost(engine))
         });

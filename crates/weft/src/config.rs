@@ -31,6 +31,8 @@ pub struct Config {
     pub ledger: Option<i32>,
     /// The descriptor of the pulses of the job's processes, from the same launcher.
     pub pulses: Option<i32>,
+    /// The descriptor of the memory where processes write what their calls wait for, inherited from the launcher.
+    pub wait_states: Option<i32>,
     /// What becomes of communicators that have lost a member, where the program says nothing else.
     pub ft_mode: FtMode,
     /// What becomes of their messages, in the same case.
@@ -334,6 +336,9 @@ impl Config {
         if let Some(value) = read("WEFT_PULSES_FD") {
             self.pulses = Some(parse("WEFT_PULSES_FD", &value, "a descriptor number")?);
         }
+        if let Some(value) = read("WEFT_WAIT_STATES_FD") {
+            self.wait_states = Some(parse("WEFT_WAIT_STATES_FD", &value, "a descriptor number")?);
+        }
         Ok(())
     }
 
@@ -392,6 +397,7 @@ impl Default for Config {
             node: None,
             ledger: None,
             pulses: None,
+            wait_states: None,
             ft_mode: FtMode::None,
             ft_messages: MessageMode::Reset,
             restarts: 0,

@@ -34,15 +34,18 @@ pub use libfabric::{
 };
 pub(crate) use measuring::{measure_first, measure_second};
 pub(crate) use memory::{
-    CommonOffer, begin_pulse, fetch_common, inherited_ledger, inherited_pipe, segment_for_threads,
+    CommonOffer, begin_pulse, fetch_common, inherited_ledger, inherited_pipe, inherited_wait_states,
+    segment_for_threads,
 };
 pub use memory::{create_segment, share_memory};
 use memory::{inherited_segment, segment_refused, share_segment};
 pub(crate) use shm::{
-    Board, Boards, Common, Course, Ledger, NoSignals, Pair, Pulse, Ring, Trial, Way, Ways, is_before,
-    is_room, same_user, second_cache_bytes,
+    Board, Boards, Common, Course, Ledger, NoSignals, Pair, Pulse, Ring, Trial, WaitStates, Way, Ways,
+    is_before, is_room, same_user, second_cache_bytes,
 };
-pub use shm::{Effort, LedgerWriter, Pulses, SharedHeap, anew, be_prompt, memfd_refusal};
+pub use shm::{
+    Effort, LedgerWriter, Pulses, SharedHeap, WaitState, WaitStatesReader, anew, be_prompt, memfd_refusal,
+};
 use tcp::{Lookout as TcpLookout, Tcp};
 
 use crate::card::{Card, Token};

@@ -29,11 +29,14 @@ mod lent;
 mod news;
 mod obituaries;
 mod restarts;
+mod wait_states;
 mod waiting;
 
 use news::News;
 pub(crate) use obituaries::failure_class;
 pub(crate) use restarts::Restarts;
+use wait_states::Telling;
+pub(crate) use wait_states::WaitsFor;
 
 /// A process of the job: everything that is neither a communicator nor a global of C.
 pub struct Process {
@@ -88,6 +91,8 @@ pub struct Process {
     /// Who sits where, if the job has several nodes and the manager told all of its processes.
     nodes: OnceLock<NodeMap>,
     parts: OnceLock<Parts>,
+    /// Where the launcher reads what calls wait for.
+    telling: OnceLock<Telling>,
 }
 
 impl Process {
@@ -133,6 +138,7 @@ impl Process {
             guide: OnceLock::new(),
             nodes: OnceLock::new(),
             parts: OnceLock::new(),
+            telling: OnceLock::new(),
         }
     }
 
@@ -405,7 +411,9 @@ impl Process {
 
     /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]); it stays.
     pub fn wait_here(&self, request: RequestId) {
-        self.until(|engine| self.or_wanted(engine.peek(request), request).map(drop));
+        let waits_for =
+            |engine: &mut Engine<Fabrics>| WaitsFor::interest(self, engine, Interest::Request(request));
+        self.until_told(waits_for, |engine| self.or_wanted(engine.peek(request), request).map(drop));
     }
 
     /// One turn of progress, then whether the request is over.
@@ -456,7 +464,11 @@ impl Process {
     /// The same, waiting until there is one.
     #[must_use]
     pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
-        self.until(|engine| Some(self.over(engine, requests)).filter(|ready| !ready.is_empty()))
+        let waits_for =
+            |engine: &mut Engine<Fabrics>| WaitsFor::requests(engine, requests.iter().flatten().copied());
+        self.until_told(waits_for, |engine| {
+            Some(self.over(engine, requests)).filter(|ready| !ready.is_empty())
+        })
     }
 
     /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.

@@ -105,6 +105,10 @@ impl Session {
         if let Some(number) = config.pulses {
             process.is_watched_by(fabrics::begin_pulse(number, peers, here)?);
         }
+        let states = config.wait_states.and_then(|number| fabrics::inherited_wait_states(number, peers));
+        if let Some(states) = states {
+            process.tells_waits(states);
+        }
         process.set_restarts(Restarts {
             allowed: config.restarts,
             fallback: config.rebuild_fallback,

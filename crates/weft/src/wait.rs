@@ -208,6 +208,11 @@ impl Patience {
         }
     }
 
+    /// Since when nothing has come, as far as the clock was read.
+    pub(crate) fn quiet_since(&self) -> Option<Instant> {
+        self.since
+    }
+
     fn waited(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now).elapsed()
     }

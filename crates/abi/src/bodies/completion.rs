@@ -12,13 +12,14 @@ use crate::bodies::operators;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::bodies::world::null;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::failures;
 use crate::generated::constants::*;
 use crate::objects::{Held, RequestObject};
 use crate::requests::{Look, Taken, collective_under_way, is_persistent, left_of, named_receive, no_request};
-use crate::state::{Runtime, call, runtime};
+use crate::state::{Runtime, call, runtime, with_runtime};
 use crate::status;
 use crate::types::*;
 
@@ -266,6 +267,7 @@ fn report(name: &'static str, ended: Result<Ended>) -> c_int {
 /// `request` is null or a request to be read and written; `status` is null or writable.
 #[inline]
 pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+    calls::enter("MPI_Wait");
     with_runtime("MPI_Wait", |runtime| {
         if request.is_null() {
             return report("MPI_Wait", Err(null("request")));
@@ -331,6 +333,7 @@ pub unsafe fn mpi_waitall(
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
+    calls::enter("MPI_Waitall");
     with_runtime("MPI_Waitall", |runtime| {
         // SAFETY: the program's promise is handed on.
         let list = List::check(count, array_of_requests)
@@ -494,6 +497,7 @@ pub unsafe fn mpi_waitany(
     index: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
+    calls::enter("MPI_Waitany");
     with_runtime("MPI_Waitany", |runtime| {
         if index.is_null() {
             return report("MPI_Waitany", Err(null("index")));
@@ -635,6 +639,7 @@ unsafe fn some(
     indices: *mut c_int,
     statuses: *mut MPI_Status,
 ) -> c_int {
+    calls::enter(name);
     with_runtime(name, |runtime| {
         if outcount.is_null() || indices.is_null() && incount > 0 {
             return report(name, Err(null(if outcount.is_null() { "outcount" } else { "array_of_indices" })));
@@ -733,19 +738,5 @@ struct Freed {
 impl Drop for Freed {
     fn drop(&mut self) {
         self.left.drain(..).for_each(|object| detach(self.runtime, object));
-    }
-}
-
-/// The completion calls report on the communicators of their requests, so they pick the handler themselves.
-#[inline]
-fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
-    match runtime() {
-        Some(runtime) => {
-            if crate::state::DETACHED.load(Ordering::Relaxed) > 0 {
-                reap(runtime);
-            }
-            work(runtime)
-        }
-        None => call(name, Target::World, |_| Ok(())),
     }
 }

@@ -23,6 +23,7 @@ use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::{self, row_bytes};
 use crate::bodies::operators;
 use crate::bodies::ways::Way;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -265,6 +266,7 @@ fn begin(way: &Way, comm: MPI_Comm, swap: Begin<'_>, then: impl FnOnce(Rank, boo
 
 #[inline(never)]
 fn wait(way: &Way, comm: MPI_Comm, swapping: &Swapping, room: Room) -> Result<(), c_int> {
+    calls::enter(way.name());
     let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
     let ended = held.comm.finish_swap(swapping, room);
     ended.map_err(|error| finish(way.name(), Target::Comm(comm), Err(error)))

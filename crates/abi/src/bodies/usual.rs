@@ -12,6 +12,7 @@ use weft::{Communicator, Rank, Result};
 
 use crate::arguments::is_plain;
 use crate::bodies::datatypes::row_bytes;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -113,6 +114,7 @@ fn known(comm: MPI_Comm) -> Held {
 
 #[cold]
 fn finish_send(request: RequestId, to: Rank, tag: c_int, comm: MPI_Comm) -> c_int {
+    calls::enter("MPI_Send");
     let object = &known(comm).comm;
     finish("MPI_Send", Target::Comm(comm), object.conclude_send(&object.wait(request), to, tag))
 }
@@ -267,6 +269,7 @@ unsafe fn wait_and_receive(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let held = state::undistracted()?.find_comm(comm)?;
+    calls::enter("MPI_Recv");
     let object = &held.comm;
     let outcome = object.receive_outcome(room.memory(), from, tag)?;
     if outcome.failure.is_some() || outcome.cancelled {

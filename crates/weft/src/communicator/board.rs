@@ -45,6 +45,7 @@ use crate::error::{Class, Error, Result};
 use crate::fabrics::{Board, Boards, Course, Ring, is_before};
 use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
+use crate::process::WaitsFor;
 use crate::recent::Kind;
 
 /// A board, and how far this member is on it.
@@ -542,24 +543,38 @@ impl Visit<'_> {
             board.stand(self.number);
         }
         board.await_others();
-        let ended = comm.process().until_seen(|engine| {
-            if so(board) {
-                return Some(Ok(()));
-            }
-            if let Some(failure) = engine.closed(comm.collective_context()) {
-                return Some(Err(comm.nothing_comes(&failure)));
-            }
-            let owes = owes?;
-            others(comm.inner.rank, comm.size())
-                .find(|&from| owes(from).is_some() && bulletin.will_not_write(from, stage))
-                .map(|from| Err(comm.is_elsewhere(from)))
-        });
+        let ended = comm.process().until_seen(
+            |_| self.waits_for(owes),
+            |engine| {
+                if so(board) {
+                    return Some(Ok(()));
+                }
+                if let Some(failure) = engine.closed(comm.collective_context()) {
+                    return Some(Err(comm.nothing_comes(&failure)));
+                }
+                let owes = owes?;
+                others(comm.inner.rank, comm.size())
+                    .find(|&from| owes(from).is_some() && bulletin.will_not_write(from, stage))
+                    .map(|from| Err(comm.is_elsewhere(from)))
+            },
+        );
         if owes.is_none() && ended.is_err() {
             // Its entry is owed for ever: nobody learns anything any more from where this member stands.
             board.owe();
         }
         board.await_no_more();
         ended
+    }
+
+    /// Those whose entries are not there, or who are not through with what was before.
+    #[cold]
+    fn waits_for(&self, owes: Option<&dyn Fn(Rank) -> Option<usize>>) -> WaitsFor {
+        let (board, last) = (self.board(), self.number.wrapping_sub(1));
+        let is_awaited = |&from: &Rank| match owes {
+            Some(owes) => owes(from).is_some() && !board.has(from.0, self.number),
+            None => self.of.size() == 2 || is_before(board.through(from.0), last),
+        };
+        WaitsFor::members(self.of, others(self.of.rank(), self.of.size()).filter(is_awaited))
     }
 
     fn board(&self) -> &Board {

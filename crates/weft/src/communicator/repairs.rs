@@ -39,7 +39,7 @@ impl Registry {
     }
 
     /// Those that are there, and in whose place no others are.
-    fn living(&self) -> Vec<Communicator> {
+    pub(crate) fn living(&self) -> Vec<Communicator> {
         let inner = lock(&self.all).communicators.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         let all = inner.into_iter().map(|inner| Communicator { inner });
         all.filter(|one| !one.has_successor()).collect()

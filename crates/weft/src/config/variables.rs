@@ -52,6 +52,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "set by weftrun --ft: the descriptor of what shows weftrun that a rank has ended",
     },
     Variable {
+        name: "WEFT_WAIT_STATES_FD",
+        meaning: "set by weftrun: the descriptor of where ranks write what their calls wait for",
+    },
+    Variable {
+        name: "WEFT_HANG_NOTICE",
+        meaning: "seconds after which weftrun tells once what all ranks wait for, if all have slept in MPI so long; off never does; default 60",
+    },
+    Variable {
         name: "WEFT_CMA",
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use fabric::Peer;
 
 use super::{
-    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Pulse, Segment, SegmentError, anew, fetch,
-    refused,
+    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Pulse, Segment, SegmentError, WaitStates,
+    anew, fetch, refused,
 };
 use crate::config::{Config, FabricName};
 use crate::error::{Class, Error, Result};
@@ -47,6 +47,11 @@ pub(crate) fn inherited_pipe(number: i32) -> Result<OwnedFd> {
 pub(crate) fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
     let file = inherited(number, "", "WEFT_PULSES_FD")?;
     Pulse::begin(file, peers, here).map_err(|error| segment_refused(&error))
+}
+
+/// Where this process writes what its calls wait for; none where it cannot be had, since a job does well without.
+pub(crate) fn inherited_wait_states(number: i32, peers: u32) -> Option<WaitStates> {
+    WaitStates::adopt(inherited(number, "", "WEFT_WAIT_STATES_FD").ok()?, peers).ok()
 }
 
 /// A descriptor that the launcher left open for us, opened anew: the number itself is not ours to own.

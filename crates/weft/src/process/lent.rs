@@ -1,9 +1,12 @@
 //! Receives that the engine alone knows of, by their names.
 
-use messaging::{Lent, Probed, RequestId};
+use std::cell::Cell;
 
-use super::{Process, Wanted};
+use messaging::{Engine, Lent, Probed, RequestId};
+
+use super::{Process, WaitsFor, Wanted};
 use crate::communicator::Status;
+use crate::fabrics::Fabrics;
 
 impl Process {
     /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not
@@ -61,14 +64,23 @@ impl Process {
     #[inline(always)]
     pub fn wait_lent(
         &self,
-        mut name: impl FnMut(usize) -> Wanted,
+        name: impl Fn(usize) -> Wanted,
         mut received: impl FnMut(usize, Option<Status>),
         mut ended: impl FnMut(usize),
     ) -> usize {
-        let mut place = 0;
-        self.until(|engine| {
+        let place = Cell::new(0);
+        let waits_for = |engine: &mut Engine<Fabrics>| {
+            let names = (place.get()..).map(&name).take_while(|name| *name != Wanted::Stop);
+            let receives = names.filter_map(|name| match name {
+                Wanted::Receive(request) => Some(request),
+                _ => None,
+            });
+            WaitsFor::requests(engine, receives)
+        };
+        self.until_told(waits_for, |engine| {
             loop {
-                let status = match name(place) {
+                let at = place.get();
+                let status = match name(at) {
                     Wanted::Stop => return Some(()),
                     Wanted::Nothing => None,
                     Wanted::Receive(request) => match engine.end_lent(request) {
@@ -78,16 +90,16 @@ impl Process {
                         Lent::Under => return None,
                         Lent::Unknown => None,
                         Lent::Over => {
-                            ended(place);
-                            place += 1;
+                            ended(at);
+                            place.set(at + 1);
                             continue;
                         }
                     },
                 };
-                received(place, status);
-                place += 1;
+                received(at, status);
+                place.set(at + 1);
             }
         });
-        place
+        place.get()
     }
 }

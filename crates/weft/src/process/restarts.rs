@@ -57,6 +57,6 @@ impl Process {
 
     fn answered(&self, asked: u64) -> Option<Vec<(u32, Peer)>> {
         let ledger = self.ledger.as_ref()?;
-        self.until_seen(|_| ledger.answer(asked))
+        self.until_seen(|_| super::WaitsFor::Unknown, |_| ledger.answer(asked))
     }
 }

@@ -1,12 +1,13 @@
 //! How a thread of this process waits: it makes turns of progress, or stands by while another one does, and sleeps in the end.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabric::Bell;
 use messaging::{Engine, Interest};
 
 use super::Process;
+use super::wait_states::{Long, WaitsFor};
 use crate::fabrics::Fabrics;
 use crate::lock::Guard;
 use crate::wait::{Next, Patience, Policy};
@@ -18,10 +19,24 @@ impl Process {
         self.until_held(self.hold(), Interest::Anything, ready)
     }
 
+    /// Makes progress until `ready` has an answer; `waits_for` says for people what is waited for.
+    #[inline(always)]
+    pub(crate) fn until_told<R>(
+        &self,
+        waits_for: impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
+        ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
+    ) -> R {
+        self.until_held_told(self.hold(), Interest::Anything, waits_for, ready)
+    }
+
     /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread can tell of it, so
     /// this one looks and makes turns itself.
-    pub(crate) fn until_seen<R>(&self, ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> R {
-        self.until_held(self.hold(), Interest::Memory, ready)
+    pub(crate) fn until_seen<R>(
+        &self,
+        waits_for: impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
+        ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
+    ) -> R {
+        self.until_held_told(self.hold(), Interest::Memory, waits_for, ready)
     }
 
     /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
@@ -29,8 +44,21 @@ impl Process {
     #[inline(always)]
     pub(super) fn until_held<'a, R>(
         &'a self,
+        engine: Guard<'a, Engine<Fabrics>>,
+        interest: Interest,
+        ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
+    ) -> R {
+        let waits_for = |engine: &mut Engine<Fabrics>| WaitsFor::interest(self, engine, interest);
+        self.until_held_told(engine, interest, waits_for, ready)
+    }
+
+    /// Makes progress until `ready` has an answer, for who holds the engine; `waits_for` says for people what is waited for.
+    #[inline(always)]
+    fn until_held_told<'a, R>(
+        &'a self,
         mut engine: Guard<'a, Engine<Fabrics>>,
         interest: Interest,
+        mut waits_for: impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
         mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>,
     ) -> R {
         let mut waiting = Waiting::new(self);
@@ -50,15 +78,19 @@ impl Process {
             }
             if let Some(happened) = happened {
                 waiting.patience.looked(happened);
+                if happened > 0 && waiting.long.is_some() {
+                    self.wait_goes_on(&mut waiting.long);
+                }
                 if self.read_ledger(&mut engine) {
                     // What it has told may be what is waited for, and nobody rings for it again.
                     looks_left = self.looks;
                     continue;
                 }
-                engine = self.pause(engine, &mut waiting);
+                engine = self.pause(engine, &mut waiting, &mut waits_for);
             }
             if self.is_shared() && !waiting.makes_turns() && interest != Interest::Memory {
                 engine = self.stand_by(engine, &mut waiting, interest);
+                engine = self.tell_if_long(engine, &mut waiting, &mut waits_for);
                 (happened, looks_left) = (None, 1);
                 continue;
             }
@@ -138,14 +170,39 @@ impl Process {
         &'a self,
         engine: Guard<'a, Engine<Fabrics>>,
         waiting: &mut Waiting<'_>,
+        waits_for: &mut impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
     ) -> Guard<'a, Engine<Fabrics>> {
         match waiting.patience.next() {
             Next::Look if !self.engine.is_wanted() => {
                 std::hint::spin_loop();
                 engine
             }
+            next @ Next::Sleep(_) => {
+                let engine = self.pause_long(engine, waiting, next);
+                self.tell_if_long(engine, waiting, waits_for)
+            }
             next => self.pause_long(engine, waiting, next),
         }
+    }
+
+    /// Writes for the launcher what this thread waits for, if it has waited for long.
+    #[cold]
+    fn tell_if_long<'a>(
+        &'a self,
+        mut engine: Guard<'a, Engine<Fabrics>>,
+        waiting: &mut Waiting<'_>,
+        waits_for: &mut dyn FnMut(&mut Engine<Fabrics>) -> WaitsFor,
+    ) -> Guard<'a, Engine<Fabrics>> {
+        let Some(quiet_since) = waiting.patience.quiet_since() else { return engine };
+        let begun = *waiting.begun.get_or_insert(quiet_since);
+        if !self.is_to_be_told(quiet_since, &mut waiting.long) {
+            return engine;
+        }
+        let found = waits_for(&mut engine);
+        // Communicators are looked up, and let go, which may want the engine.
+        drop(engine);
+        waiting.long = self.tell_wait(begun, quiet_since, found);
+        self.hold()
     }
 
     #[cold]
@@ -257,13 +314,18 @@ struct Waiting<'a> {
     crowded: bool,
     /// It makes the turns of progress for the crowd.
     turning: bool,
+    /// When the clock was read first.
+    begun: Option<Instant>,
+    /// It was written for the launcher.
+    long: Option<Long>,
 }
 
 impl<'a> Waiting<'a> {
     #[inline(always)]
     fn new(process: &'a Process) -> Waiting<'a> {
         let policy = process.policy;
-        Waiting { process, patience: Patience::new(policy), policy, crowded: false, turning: false }
+        let patience = Patience::new(policy);
+        Waiting { process, patience, policy, crowded: false, turning: false, begun: None, long: None }
     }
 
     /// Whether this thread is the one that makes the turns; it holds the engine.
@@ -309,6 +371,7 @@ impl<'a> Waiting<'a> {
 
     #[cold]
     fn tidy(&mut self) {
+        self.process.wait_goes_on(&mut self.long);
         if self.patience.is_armed() {
             self.process.disarm();
         }
@@ -323,7 +386,7 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.crowded || self.patience.is_armed() {
+        if self.crowded || self.patience.is_armed() || self.long.is_some() {
             self.tidy();
         }
     }

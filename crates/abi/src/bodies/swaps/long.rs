@@ -13,6 +13,7 @@ use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
 use crate::bodies::operators::Operation;
 use crate::bodies::ways::Way;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::state;
@@ -40,6 +41,7 @@ unsafe fn perform(
         return None;
     }
     let held = state::undistracted()?.find_comm(comm)?;
+    calls::enter(way.name());
     let (collective, Buffers { input, output }) = described(held.comm.rank())?;
     let operation = combining.map(|by| Operation::Predefined(by.operator, by.predefined));
     let combine: Reduce<'_> = &mut |left, right, out| {

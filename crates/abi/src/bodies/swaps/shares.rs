@@ -9,6 +9,7 @@ use weft::{Communicator, Rank, Result};
 
 use super::{Combining, Drawer, SHORT_BYTES_MAX, are_apart};
 use crate::bodies::ways::Way;
+use crate::calls;
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::state;
@@ -25,6 +26,7 @@ fn with(
         return None;
     }
     let held = state::undistracted()?.find_comm(comm)?;
+    calls::enter(way.name());
     let done = does(&held.comm)?;
     Some(finish(way.name(), Target::Comm(comm), done))
 }

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::fabrics::{Board, Course, Fabrics, is_before, is_room};
 use crate::lock::{Guard, lock};
 use crate::memory::giving;
+use crate::process::WaitsFor;
 
 /// The operations that this member has begun and is not through with.
 #[derive(Default)]
@@ -379,6 +380,16 @@ impl Operation for Beside {
         *lock(&self.ended) = Some(ended);
         engine.fulfil(self.id);
         true
+    }
+
+    fn waits_for(&self, request: RequestId) -> Option<WaitsFor> {
+        let bulletin = self.of.bulletin().filter(|_| request == self.id)?;
+        let Part { plan, stage, owes, .. } = &self.part;
+        let absent = |&from: &Rank| !bulletin.board.has(from.0, stage.number);
+        Some(match owes {
+            false => WaitsFor::members(&self.of, plan.writers().filter(absent)),
+            true => WaitsFor::members(&self.of, others(plan.here, plan.size)),
+        })
     }
 
     fn lie_down(&mut self) {
