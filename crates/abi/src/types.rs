@@ -35,6 +35,11 @@ pub struct MPI_Status {
     pub MPI_internal: [c_int; 5],
 }
 
+/// An INTEGER of Fortran; no part of the ABI.
+pub type MPI_Fint = c_int;
+/// A status of the Fortran module `mpi_f08`; no part of the ABI.
+pub type MPI_F08_status = MPI_Status;
+
 /// Declares a handle type.
 macro_rules! handle {
     ($name:ident) => {

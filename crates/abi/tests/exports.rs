@@ -1,4 +1,4 @@
-//! The shared library shows exactly the names of the ABI, under the ABI's file name, and tools can replace them.
+//! The shared library shows exactly the names of the ABI and of the tables beyond it, under the ABI's file name, and tools can replace them.
 
 mod common;
 
@@ -17,6 +17,12 @@ fn exactly_the_functions_of_the_table_are_exported() {
     let expected: BTreeSet<String> =
         functions.iter().flat_map(|row| [row["name"].clone(), format!("P{}", row["name"])]).collect();
     assert_eq!(expected.len(), 1328);
+    let beyond = table("beyond/functions");
+    let expected: BTreeSet<String> = expected
+        .into_iter()
+        .chain(beyond.iter().flat_map(|row| [row["name"].clone(), format!("P{}", row["name"])]))
+        .collect();
+    assert_eq!(expected.len(), 1328 + 2 * 28);
     let missing: Vec<_> = expected.iter().filter(|name| !exported.contains(name.as_str())).collect();
     let header = concat!(
         include_str!("../include/mpix.h"),

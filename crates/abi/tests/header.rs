@@ -57,7 +57,7 @@ fn integers_sizes_and_offsets_are_the_tables() {
         integers += 1;
     }
     assert!(integers > 200, "only {integers} integer constants in the table");
-    for row in table("types") {
+    for row in table("types").into_iter().chain(table("beyond/types")) {
         text += &size_checks(&row);
     }
     compile_both(&text);
@@ -67,7 +67,8 @@ fn integers_sizes_and_offsets_are_the_tables() {
 fn handles_and_addresses_are_the_tables() {
     let mut text = String::from("#include <mpi.h>\n#include <stdio.h>\n");
     let mut checks = String::new();
-    for row in table("constants").iter().filter(|row| row["form"] == "macro cast") {
+    let constants: Vec<Row> = table("constants").into_iter().chain(table("beyond/constants")).collect();
+    for row in constants.iter().filter(|row| row["form"] == "macro cast") {
         let (name, value) = (&row["name"], &row["value"]);
         let _ = writeln!(text, "static {} const typed_{name} = {name};", row["c_type"]);
         let _ = writeln!(checks, "    wrong += differs(\"{name}\", (intptr_t)typed_{name}, {value});");
@@ -90,7 +91,7 @@ fn prototypes_are_the_tables() {
     let functions = table("functions");
     assert_eq!(functions.len(), 664);
     let mut text = String::from("#include <mpi.h>\n");
-    for row in &functions {
+    for row in functions.iter().chain(&table("beyond/functions")) {
         let (name, result, list) = (&row["name"], &row["return_type"], row["parameters"].replace(';', ","));
         for prefix in ["", "P"] {
             let _ = writeln!(text, "extern {result} (*const check_{prefix}{name})({list});");

@@ -36,4 +36,5 @@ pub const CHAPTERS: &[Chapter] = &[
     chapter("ABI", "abi", "The ABI itself"),
     chapter("ABI: handle serialization", "handles", "Handles as integers"),
     chapter("deprecated interfaces", "deprecated", "Deprecated functions"),
+    chapter("beyond the ABI", "beyond", "Beyond the ABI: handles and statuses for Fortran"),
 ];

@@ -66,6 +66,7 @@ mod tests {
             group: "group".into(),
             alias_of: String::new(),
             since: "1.1".into(),
+            is_beyond: false,
         }
     }
 
@@ -74,7 +75,7 @@ mod tests {
         let kind = TypeKind::Handle { tag: "MPI_ABI_Comm".into(), tools: false };
         let tables = Tables {
             constants: vec![],
-            types: vec![Type { name: "MPI_Comm".into(), kind }],
+            types: vec![Type { name: "MPI_Comm".into(), kind, is_beyond: false }],
             functions: vec![],
         };
         assert_eq!(expression(&tables, &constant("MPI_Comm", "0x101")), "MPI_Comm::from_value(0x101)");

@@ -248,6 +248,7 @@ mod tests {
             since: "2.0".into(),
             deprecated_in: String::new(),
             note: String::new(),
+            is_beyond: false,
         }
     }
 

@@ -4,6 +4,8 @@
 //! serves both: scalars are widened, arrays and results travel in the small enums of `crates/abi/src/convert.rs`.
 //! The three old functions with `_x` take the same types as the `_c` form and go where that one goes.
 //!
+//! A function beyond the ABI that only has another name than one of the ABI's goes where that one goes.
+//!
 //! A collective operation is called in three ways, `MPI_Bcast`, `MPI_Ibcast` and `MPI_Bcast_init`: a body that takes a `Way`
 //! serves them all.
 
@@ -73,6 +75,9 @@ pub enum Conversion {
 
 /// Finds the body of `function`.
 pub fn route<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function) -> Route<'a> {
+    if let Some(twin) = tables.function(&function.variant_of).filter(|_| function.is_beyond) {
+        return route(tables, bodies, twin);
+    }
     let large_form = large_form(tables, function);
     let own = bodies.find(&function.body_name());
     let large_has_own = large_form.is_some_and(|large| bodies.find(&large.body_name()).is_some());
@@ -150,7 +155,7 @@ fn route_of_variant<'a>(tables: &Tables, bodies: &'a Bodies, function: &Function
 }
 
 fn large_form<'a>(tables: &'a Tables, function: &Function) -> Option<&'a Function> {
-    tables.functions.iter().find(|other| other.variant_of == function.name)
+    tables.functions.iter().find(|other| !other.is_beyond && other.variant_of == function.name)
 }
 
 fn same_types(left: &Function, right: &Function) -> bool {
@@ -209,6 +214,7 @@ mod tests {
             since: "3.0".into(),
             deprecated_in: String::new(),
             note: String::new(),
+            is_beyond: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The committed tables, read and checked.
+//! The committed tables, read and checked: those of the ABI, and in the folder `beyond` those of what weft has beside it.
 
 use std::path::Path;
 
@@ -32,6 +32,8 @@ pub struct Constant {
     pub alias_of: String,
     /// The version of MPI that introduced it; empty when no version has it.
     pub since: String,
+    /// The ABI does not have it.
+    pub is_beyond: bool,
 }
 
 /// A row of `types.csv`.
@@ -40,6 +42,8 @@ pub struct Type {
     pub name: String,
     /// What it is.
     pub kind: TypeKind,
+    /// The ABI does not have it.
+    pub is_beyond: bool,
 }
 
 /// The kinds of types in the ABI.
@@ -83,7 +87,8 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
     /// `...` follows.
     pub variadic: bool,
-    /// For a large-count form, the function it is a form of; empty otherwise.
+    /// For a large-count form, the function it is a form of; for a function beyond the ABI, the ABI's that does what this one
+    /// does; empty otherwise.
     pub variant_of: String,
     /// The chapter, a key of [`CHAPTERS`].
     pub chapter: String,
@@ -93,10 +98,12 @@ pub struct Function {
     pub deprecated_in: String,
     /// A remark for the reader of the declaration; may be empty.
     pub note: String,
+    /// The ABI does not have it.
+    pub is_beyond: bool,
 }
 
 impl Tables {
-    /// Reads the three files in `folder`.
+    /// Reads the three files in `folder`, and the three beyond the ABI.
     pub fn read(folder: &Path) -> Result<Tables, Error> {
         let tables = Tables {
             constants: rows(folder, CONSTANTS)?.iter().map(Constant::from_row).collect::<Result<_, _>>()?,
@@ -150,6 +157,7 @@ impl Function {
             since: row.cell("since")?.to_string(),
             deprecated_in: row.cell("deprecated_in")?.to_string(),
             note: row.cell("note")?.to_string(),
+            is_beyond: row.is_beyond,
         };
         let known = CHAPTERS.iter().any(|chapter| chapter.key == function.chapter);
         if known { Ok(function) } else { Err(row.error("unknown chapter")) }
@@ -168,6 +176,7 @@ impl Constant {
             group: row.cell("group")?.to_string(),
             alias_of: row.cell("alias_of")?.to_string(),
             since: row.cell("since")?.to_string(),
+            is_beyond: row.is_beyond,
         })
     }
 }
@@ -188,7 +197,7 @@ impl Type {
             ),
             _ => return Err(row.error("unknown kind")),
         };
-        Ok(Type { name: row.name()?.to_string(), kind })
+        Ok(Type { name: row.name()?.to_string(), kind, is_beyond: row.is_beyond })
     }
 }
 
@@ -197,6 +206,7 @@ struct Row {
     table: &'static str,
     headings: csv::StringRecord,
     cells: csv::StringRecord,
+    is_beyond: bool,
 }
 
 impl Row {
@@ -217,6 +227,12 @@ impl Row {
 }
 
 fn rows(folder: &Path, table: &'static str) -> Result<Vec<Row>, Error> {
+    let mut rows = rows_of(folder, table, false)?;
+    rows.extend(rows_of(&folder.join("beyond"), table, true)?);
+    Ok(rows)
+}
+
+fn rows_of(folder: &Path, table: &'static str, is_beyond: bool) -> Result<Vec<Row>, Error> {
     let path = folder.join(table);
     let text =
         std::fs::read_to_string(&path).map_err(|source| file_error(&path.to_string_lossy(), source))?;
@@ -224,7 +240,7 @@ fn rows(folder: &Path, table: &'static str) -> Result<Vec<Row>, Error> {
     let problem = |error: csv::Error| table_error(table, "", &error.to_string());
     let headings = reader.headers().map_err(problem)?.clone();
     let records = reader.records().map(|record| record.map_err(problem));
-    records.map(|cells| Ok(Row { table, headings: headings.clone(), cells: cells? })).collect()
+    records.map(|cells| Ok(Row { table, headings: headings.clone(), cells: cells?, is_beyond })).collect()
 }
 
 fn table_error(table: &'static str, row: &str, problem: &str) -> Error {
@@ -280,7 +296,7 @@ mod tests {
     fn a_bad_row_is_named() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FUNCTIONS), "name,return_type\nMPI_Odd,int (*)(int)\n").unwrap();
-        let row = &rows(folder.path(), FUNCTIONS).unwrap()[0];
+        let row = &rows_of(folder.path(), FUNCTIONS, false).unwrap()[0];
         let error = Function::from_row(row).err().unwrap().to_string();
         assert!(error.contains("functions.csv") && error.contains("MPI_Odd"), "{error}");
     }

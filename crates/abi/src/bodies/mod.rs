@@ -21,6 +21,7 @@ pub mod error_codes;
 pub mod error_handlers;
 pub mod exchanges;
 pub mod external;
+pub mod fortran_statuses;
 pub mod fortran_types;
 pub mod generalized;
 pub mod groups;

@@ -936,3 +936,14 @@ pub const MPI_T_PVAR_CLASS_AGGREGATE: c_int = 8;
 pub const MPI_T_PVAR_CLASS_TIMER: c_int = 9;
 /// tools: pvar class, in MPI since 3.0.
 pub const MPI_T_PVAR_CLASS_GENERIC: c_int = 10;
+
+// statuses of Fortran that are ignored
+
+/// statuses of Fortran that are ignored, in MPI since 2.0.
+pub const MPI_F_STATUS_IGNORE: *mut MPI_Fint = without_provenance_mut(0);
+/// statuses of Fortran that are ignored, in MPI since 2.0.
+pub const MPI_F_STATUSES_IGNORE: *mut MPI_Fint = without_provenance_mut(0);
+/// statuses of Fortran that are ignored, in MPI since 3.0.
+pub const MPI_F08_STATUS_IGNORE: *mut MPI_F08_status = without_provenance_mut(0);
+/// statuses of Fortran that are ignored, in MPI since 3.0.
+pub const MPI_F08_STATUSES_IGNORE: *mut MPI_F08_status = without_provenance_mut(0);

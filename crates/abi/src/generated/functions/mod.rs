@@ -9,6 +9,8 @@
 #[rustfmt::skip]
 pub mod abi;
 #[rustfmt::skip]
+pub mod beyond;
+#[rustfmt::skip]
 pub mod collectives;
 #[rustfmt::skip]
 pub mod communicators;
