@@ -171,7 +171,8 @@ static void table(void) {
     } while (0)
 
 static void numbers(void) {
-    int n = check_size;
+    int n = check_size, quadruple = 0;
+    (void)quadruple;
     NUMBERS(int8_t, MPI_INT8_T);
     NUMBERS(unsigned char, MPI_UNSIGNED_CHAR);
     NUMBERS(short, MPI_SHORT);
@@ -187,6 +188,11 @@ static void numbers(void) {
     NUMBERS(float, MPI_FLOAT);
     NUMBERS(double, MPI_DOUBLE);
     NUMBERS(long double, MPI_LONG_DOUBLE);
+#ifdef __SIZEOF_FLOAT128__
+    __extension__ typedef __float128 quadruple_number;
+    MPI_Type_size(MPI_REAL16, &quadruple);
+    if (quadruple != MPI_UNDEFINED) NUMBERS(quadruple_number, MPI_REAL16);
+#endif
 }
 
 /* Two by two matrices, whose product depends on the order. */

@@ -13,7 +13,7 @@ use crate::tape::{Tape, Writer};
 pub fn run(input: &[u8]) {
     let mut tape = Tape::new(input);
     let steps = tape.below(12);
-    let mut known: Vec<Datatype> = Predefined::ALL.iter().filter_map(|one| one.datatype().cloned()).collect();
+    let mut known: Vec<Datatype> = Predefined::ALL.iter().map(|one| one.datatype().clone()).collect();
     for _ in 0..steps {
         if let Some(next) = build(&mut tape, &known) {
             check(&next);

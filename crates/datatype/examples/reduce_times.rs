@@ -31,7 +31,7 @@ fn main() {
             let (incoming, mut inout) = (vec![1.5f64; bytes / 8], vec![2.5f64; bytes / 8]);
             times[1].push(timed(bytes, &mut || bare_sum(black_box(&incoming), black_box(&mut inout))));
             for (&(operator, predefined), times) in kinds.iter().zip(&mut times[2..]) {
-                let count = bytes / predefined.size().unwrap_or(1) as usize;
+                let count = bytes / predefined.size() as usize;
                 times.push(timed(bytes, &mut || {
                     reduce_packed(
                         operator,

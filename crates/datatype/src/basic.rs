@@ -25,10 +25,13 @@ pub enum Basic {
     F64,
     /// The x87 long double: 80 bits of number in 16 bytes.
     F80,
+    /// Quadruple precision.
+    F128,
     C16,
     C32,
     C64,
     C80,
+    C128,
     PairF32I32,
     PairF64I32,
     PairI64I32,
@@ -102,6 +105,7 @@ impl Basic {
             Basic::C32 => Some(Basic::F32),
             Basic::C64 => Some(Basic::F64),
             Basic::C80 => Some(Basic::F80),
+            Basic::C128 => Some(Basic::F128),
             _ => None,
         }
     }
@@ -113,8 +117,8 @@ impl Basic {
             Basic::I16 | Basic::U16 | Basic::F16 => 2,
             Basic::I32 | Basic::U32 | Basic::F32 | Basic::C16 => 4,
             Basic::I64 | Basic::U64 | Basic::F64 | Basic::C32 => 8,
-            Basic::I128 | Basic::U128 | Basic::F80 | Basic::C64 => 16,
-            Basic::C80 => 32,
+            Basic::I128 | Basic::U128 | Basic::F80 | Basic::F128 | Basic::C64 => 16,
+            Basic::C80 | Basic::C128 => 32,
             _ => 0,
         }
     }

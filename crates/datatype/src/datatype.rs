@@ -228,10 +228,10 @@ impl Datatype {
         Arc::ptr_eq(&self.facts, &other.facts)
     }
 
-    /// The datatype of a table row; `None` when its number format is not supported.
-    pub(crate) fn of_predefined(predefined: Predefined) -> Option<Datatype> {
-        let parts = Parts::of(predefined, predefined.basic()?);
-        Datatype::with(parts, Some(predefined), Some(predefined)).ok()
+    /// The datatype of a table row.
+    pub(crate) fn of_predefined(predefined: Predefined) -> Datatype {
+        let parts = Parts::of(predefined, predefined.basic());
+        Datatype::with(parts, Some(predefined), Some(predefined)).expect("a number is small")
     }
 
     /// What a constructor has combined.

@@ -40,14 +40,14 @@ pub enum ExternalError {
 }
 
 impl Predefined {
-    /// Bytes of an element in external32; `None` when unsupported.
+    /// Bytes of an element in external32.
     #[must_use]
-    pub fn external_size(self) -> Option<i64> {
+    pub fn external_size(self) -> i64 {
         match self {
-            Predefined::Long | Predefined::UnsignedLong => Some(4),
-            Predefined::Wchar => Some(2),
+            Predefined::Long | Predefined::UnsignedLong => 4,
+            Predefined::Wchar => 2,
             _ => match self.pair() {
-                Some((value, index)) => Some(value.external_size()? + index.external_size()?),
+                Some((value, index)) => value.external_size() + index.external_size(),
                 None => self.size(),
             },
         }
@@ -192,15 +192,17 @@ enum Conversion {
 }
 
 impl Format {
-    /// Of a datatype that is supported and no pair.
+    /// Of a datatype that is no pair.
     fn of(predefined: Predefined) -> Format {
-        let native = predefined.size().unwrap_or(1) as usize;
-        let external = predefined.external_size().unwrap_or(1) as usize;
+        let native = predefined.size() as usize;
+        let external = predefined.external_size() as usize;
         let (part, conversion) = match predefined.basic() {
             _ if external < native => (native, Conversion::Narrow { signed: predefined == Predefined::Long }),
-            Some(Basic::F80) if X87 => (16, Conversion::LongDouble),
-            Some(Basic::C80) if X87 => (16, Conversion::LongDouble),
-            Some(Basic::C16 | Basic::C32 | Basic::C64 | Basic::C80) => (native / 2, Conversion::Order),
+            Basic::F80 if X87 => (16, Conversion::LongDouble),
+            Basic::C80 if X87 => (16, Conversion::LongDouble),
+            Basic::C16 | Basic::C32 | Basic::C64 | Basic::C80 | Basic::C128 => {
+                (native / 2, Conversion::Order)
+            }
             _ => (native, Conversion::Order),
         };
         Format { predefined, native, external, part, conversion }
@@ -425,22 +427,23 @@ mod tests {
             (Predefined::Logical, 4),
             (Predefined::LongDouble, 16),
             (Predefined::CLongDoubleComplex, 32),
+            (Predefined::Real16, 16),
+            (Predefined::Complex32, 32),
             (Predefined::LongInt, 8),
             (Predefined::LongDoubleInt, 20),
         ] {
-            assert_eq!(predefined.external_size(), Some(bytes), "{predefined}");
+            assert_eq!(predefined.external_size(), bytes, "{predefined}");
         }
-        assert_eq!(Predefined::Real16.external_size(), None);
         for &predefined in Predefined::ALL {
             assert!(predefined.external_size() <= predefined.size(), "{predefined}");
-            let elements = STAGE_BYTES as i64 % predefined.size().unwrap_or(1);
+            let elements = STAGE_BYTES as i64 % predefined.size();
             assert!(predefined.pair().is_some() || elements == 0, "{predefined}");
         }
     }
 
     #[test]
     fn what_does_not_fit_is_told() {
-        let long = Predefined::Long.datatype().expect("supported");
+        let long = Predefined::Long.datatype();
         let mut room = [0u8; 8];
         for (value, fits) in [
             (i64::from(i32::MIN), true),

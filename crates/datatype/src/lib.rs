@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod basic;
+mod binary128;
 mod binary16;
 mod bounds;
 mod build;

@@ -51,10 +51,8 @@ macro_rules! predefined {
 
         /// What is known of each, by row.
         const ROWS: &[Row] =
-            &[$(Row { name: $name, class: Class::$class, basic: predefined!(@basic $basic) },)*];
+            &[$(Row { name: $name, class: Class::$class, basic: Basic::$basic },)*];
     };
-    (@basic none) => { None };
-    (@basic $basic:ident) => { Some(Basic::$basic) };
 }
 
 predefined! {
@@ -125,9 +123,9 @@ predefined! {
     Complex8 = "MPI_COMPLEX8", Complex, C32;
     Logical16 = "MPI_LOGICAL16", Logical, U128;
     Integer16 = "MPI_INTEGER16", FortranInteger, I128;
-    Real16 = "MPI_REAL16", Floating, none;
+    Real16 = "MPI_REAL16", Floating, F128;
     Complex16 = "MPI_COMPLEX16", Complex, C64;
-    Complex32 = "MPI_COMPLEX32", Complex, none;
+    Complex32 = "MPI_COMPLEX32", Complex, C128;
 }
 
 impl Predefined {
@@ -144,22 +142,20 @@ impl Predefined {
         self.row().class
     }
 
-    /// Its number format; `None` when this library does not support it (quadruple precision).
+    /// Its number format.
     ///
     /// Fortran datatypes have the sizes that gfortran gives them without options: 4 bytes for `INTEGER`, `REAL`
     /// and `LOGICAL`, 8 for `DOUBLE PRECISION`.
     #[inline]
     #[must_use]
-    pub fn basic(self) -> Option<Basic> {
+    pub fn basic(self) -> Basic {
         self.row().basic
     }
 
-    /// Bytes of data in an element; `None` when unsupported, for which `MPI_Type_size` says `MPI_UNDEFINED`
-    /// (the ABI chapter of MPI 5.0: every name exists, whether an optional one
-    /// is supported is said at run time).
+    /// Bytes of data in an element.
     #[must_use]
-    pub fn size(self) -> Option<i64> {
-        self.basic().map(|basic| basic.bytes() as i64)
+    pub fn size(self) -> i64 {
+        self.basic().bytes() as i64
     }
 
     /// Value and index of a pair; `None` for everything else.
@@ -180,10 +176,10 @@ impl Predefined {
         })
     }
 
-    /// The datatype itself; `None` when unsupported.
+    /// The datatype itself.
     #[must_use]
-    pub fn datatype(self) -> Option<&'static Datatype> {
-        DATATYPES[self as usize].as_ref()
+    pub fn datatype(self) -> &'static Datatype {
+        &DATATYPES[self as usize]
     }
 
     /// The predefined datatype of this MPI name; the second names of two of them are understood.
@@ -212,11 +208,11 @@ impl fmt::Display for Predefined {
 struct Row {
     name: &'static str,
     class: Class,
-    basic: Option<Basic>,
+    basic: Basic,
 }
 
 /// The datatypes by row, made once for the process.
-static DATATYPES: LazyLock<Vec<Option<Datatype>>> =
+static DATATYPES: LazyLock<Vec<Datatype>> =
     LazyLock::new(|| Predefined::ALL.iter().map(|&predefined| Datatype::of_predefined(predefined)).collect());
 
 #[cfg(test)]
@@ -244,7 +240,7 @@ mod tests {
             (Predefined::LongDouble, 16),
             (Predefined::DoubleInt, 12),
         ] {
-            assert_eq!(predefined.size(), Some(bytes as i64), "{predefined}");
+            assert_eq!(predefined.size(), bytes as i64, "{predefined}");
         }
     }
 
@@ -256,15 +252,7 @@ mod tests {
             let name = stem.trim_end_matches(|character: char| character.is_ascii_digit());
             let Ok(number) = stem[name.len()..].parse::<i64>() else { continue };
             let &(_, units) = sized.iter().find(|(stem, _)| *stem == name).expect("a known family");
-            assert!(predefined.size().is_none_or(|size| size * units == number), "{predefined}");
-        }
-    }
-
-    #[test]
-    fn quadruple_precision_is_not_supported() {
-        for &predefined in Predefined::ALL {
-            let quadruple = matches!(predefined, Predefined::Real16 | Predefined::Complex32);
-            assert_eq!(predefined.datatype().is_none(), quadruple, "{predefined}");
+            assert_eq!(predefined.size() * units, number, "{predefined}");
         }
     }
 
@@ -272,8 +260,8 @@ mod tests {
     fn parts_of_pairs_are_what_the_number_format_says() {
         for &predefined in Predefined::ALL {
             let parts = predefined.pair().map(|(value, index)| (value.basic(), index.basic()));
-            let formats = predefined.basic().and_then(Basic::pair);
-            assert_eq!(parts, formats.map(|(value, index)| (Some(value), Some(index))), "{predefined}");
+            let formats = predefined.basic().pair();
+            assert_eq!(parts, formats, "{predefined}");
         }
     }
 

@@ -11,6 +11,7 @@ use fabric::{Payload, UserMemory, made};
 use half::f16;
 use thiserror::Error;
 
+use crate::binary128::Quadruple;
 use crate::element::{Bits, Complex, Element, Located, LongDouble, Number, Ordered};
 use crate::{Basic, Datatype, Operator, Predefined, ShortClaim, pack, unpack, x87};
 
@@ -77,7 +78,8 @@ pub fn reduce(
 #[must_use]
 pub fn reduce_eight_bytes(operator: Operator, predefined: Predefined, left: u64, right: u64) -> Option<u64> {
     let operands = [left, right].map(u64::to_ne_bytes);
-    let result = match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+    let legal = operator.is_legal_for(predefined).then(|| predefined.basic());
+    let result = match legal? {
         Basic::F64 => one_real::<f64>(operator, operands),
         Basic::I64 => one_integer::<i64>(operator, operands),
         Basic::U64 => one_integer::<u64>(operator, operands),
@@ -91,7 +93,8 @@ pub fn reduce_eight_bytes(operator: Operator, predefined: Predefined, left: u64,
 #[must_use]
 pub fn reduce_four_bytes(operator: Operator, predefined: Predefined, left: u32, right: u32) -> Option<u32> {
     let operands = [left, right].map(u32::to_ne_bytes);
-    let result = match predefined.basic().filter(|_| operator.is_legal_for(predefined))? {
+    let legal = operator.is_legal_for(predefined).then(|| predefined.basic());
+    let result = match legal? {
         Basic::F32 => one_real::<f32>(operator, operands),
         Basic::I32 => one_integer::<i32>(operator, operands),
         Basic::U32 => one_integer::<u32>(operator, operands),
@@ -188,7 +191,7 @@ pub fn reduce_elements(
     inout: &mut UserMemory,
 ) -> Result<(), ReduceError> {
     let each = element_bytes(operator, predefined)?;
-    let datatype = predefined.datatype().ok_or(ReduceError::NotDefined { operator, predefined })?;
+    let datatype = predefined.datatype();
     if datatype.is_dense() {
         return reduce_packed(operator, predefined, count, incoming, inout);
     }
@@ -259,8 +262,7 @@ pub(crate) fn is_computable(basic: Basic) -> bool {
 /// Bytes of a packed element, when the operator is defined for it.
 fn element_bytes(operator: Operator, predefined: Predefined) -> Result<usize, ReduceError> {
     let refusal = ReduceError::NotDefined { operator, predefined };
-    let basic = predefined.basic().filter(|_| operator.is_legal_for(predefined));
-    basic.map(Basic::bytes).ok_or(refusal)
+    operator.is_legal_for(predefined).then(|| predefined.basic().bytes()).ok_or(refusal)
 }
 
 /// Both claims are looked at before the first byte is written.
@@ -294,7 +296,7 @@ fn combine(operator: Operator, predefined: Predefined, of: Operands<'_, '_>) -> 
             of.right.map(|right| of.out.write_at(0, right));
             Some(())
         }
-        _ => predefined.basic().and_then(|basic| dispatch(operator, basic, of)),
+        _ => dispatch(operator, predefined.basic(), of),
     };
     done.ok_or(ReduceError::NotDefined { operator, predefined })
 }
@@ -316,10 +318,12 @@ fn dispatch(operator: Operator, basic: Basic, of: Operands<'_, '_>) -> Option<()
         Basic::F32 => reals::<f32>(operator, of),
         Basic::F64 => reals::<f64>(operator, of),
         Basic::F80 => reals::<LongDouble>(operator, of),
+        Basic::F128 => reals::<Quadruple>(operator, of),
         Basic::C16 => numbers::<Complex<f16>>(operator, of),
         Basic::C32 => numbers::<Complex<f32>>(operator, of),
         Basic::C64 => numbers::<Complex<f64>>(operator, of),
         Basic::C80 => numbers::<Complex<LongDouble>>(operator, of),
+        Basic::C128 => numbers::<Complex<Quadruple>>(operator, of),
         Basic::PairF32I32 => pairs::<f32, i32>(operator, of),
         Basic::PairF64I32 => pairs::<f64, i32>(operator, of),
         Basic::PairI64I32 => pairs::<i64, i32>(operator, of),

@@ -95,10 +95,7 @@ impl Datatype {
     /// As [`Datatype::structure`].
     pub fn of_shape(shape: &Shape) -> Result<Datatype, DatatypeError> {
         match shape {
-            Shape::Number { predefined, .. } => {
-                let row = Datatype::structure(&[]);
-                predefined.datatype().cloned().map_or(row, Ok)
-            }
+            Shape::Number { predefined, .. } => Ok(predefined.datatype().clone()),
             Shape::Row { of, count } => Datatype::contiguous(*count as i64, &Datatype::of_shape(of)?),
             Shape::Record { bytes, fields } => {
                 let types: Result<Vec<Datatype>, DatatypeError> =

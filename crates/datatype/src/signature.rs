@@ -53,8 +53,8 @@ impl Signature {
     }
 
     fn run(predefined: Predefined, elements: i64) -> Signature {
-        let bytes = elements * element_bytes(predefined);
-        let external_bytes = elements * predefined.external_size().unwrap_or(0);
+        let bytes = elements * predefined.size();
+        let external_bytes = elements * predefined.external_size();
         Signature { bytes, external_bytes, elements, depth: 0, shape: Shape::Uniform(predefined) }
     }
 
@@ -143,7 +143,7 @@ impl Signature {
             return None;
         }
         match &self.shape {
-            Shape::Uniform(predefined) => whole(bytes, element_bytes(*predefined)),
+            Shape::Uniform(predefined) => whole(bytes, predefined.size()),
             Shape::Repeat { inner } => {
                 Some(bytes / inner.bytes * inner.elements + inner.elements_in(bytes % inner.bytes)?)
             }
@@ -157,7 +157,7 @@ impl Signature {
             return None;
         }
         match &self.shape {
-            Shape::Uniform(predefined) => Some(elements * element_bytes(*predefined)),
+            Shape::Uniform(predefined) => Some(elements * predefined.size()),
             Shape::Repeat { inner } => {
                 Some(elements / inner.elements * inner.bytes + inner.bytes_of(elements % inner.elements)?)
             }
@@ -188,11 +188,6 @@ fn bytes_of_sequence(parts: &[Signature], mut elements: i64) -> Option<i64> {
         elements -= part.elements;
     }
     None
-}
-
-/// Bytes of an element; a datatype that is not supported is in no signature.
-fn element_bytes(predefined: Predefined) -> i64 {
-    predefined.size().unwrap_or(1)
 }
 
 /// `bytes / each`, when nothing remains.

@@ -21,11 +21,11 @@ use crate::objects::{DatatypeObject, Meaning, Type, lock};
 use crate::state::{Runtime, call, too_many};
 use crate::types::*;
 
-/// A predefined datatype, and its layout where this library supports it.
+/// A predefined datatype, and its layout.
 #[derive(Clone, Copy)]
 struct Known {
     predefined: Predefined,
-    datatype: Option<&'static Datatype>,
+    datatype: &'static Datatype,
     /// Bytes per element, where any number of them is one row of bytes from the very address on; otherwise 0.
     row_bytes: u32,
 }
@@ -51,7 +51,7 @@ static KNOWN: LazyLock<[Option<Known>; ROWS]> = LazyLock::new(|| {
     let mut rows = [None; ROWS];
     for (&handle, &predefined) in HANDLES.iter().zip(Predefined::ALL) {
         let datatype = predefined.datatype();
-        let row_bytes = datatype.and_then(|datatype| datatype.row_bytes(1)).unwrap_or(0) as u32;
+        let row_bytes = datatype.row_bytes(1).unwrap_or(0) as u32;
         rows[handle.value() - FIRST_HANDLE] = Some(Known { predefined, datatype, row_bytes });
     }
     rows
@@ -101,7 +101,7 @@ fn resolve_if(
     ready: impl FnOnce(&DatatypeObject) -> bool,
 ) -> Result<Type> {
     if let Some(known) = known(handle) {
-        return known.datatype.map(Type::Fixed).ok_or_else(|| unsupported(known.predefined));
+        return Ok(Type::Fixed(known.datatype));
     }
     resolve_own(runtime, handle, ready)
 }
@@ -117,15 +117,6 @@ fn resolve_own(
         Some(object) => Err(uncommitted(object)),
         None => Err(no_type(handle)),
     }
-}
-
-#[cold]
-fn unsupported(predefined: Predefined) -> Error {
-    Error::new(
-        Class::Type,
-        format!("{predefined} is an optional datatype that this library does not support"),
-    )
-    .remedy("MPI_Type_size of such a datatype is MPI_UNDEFINED")
 }
 
 #[cold]
@@ -297,8 +288,7 @@ pub unsafe fn mpi_type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) ->
     })
 }
 
-/// Asks two numbers of a datatype. Both are `MPI_UNDEFINED` for a predefined one that is not supported, and each
-/// where it does not fit the program's type.
+/// Asks two numbers of a datatype. Each is `MPI_UNDEFINED` where it does not fit the program's type.
 ///
 /// # Safety
 /// Both places are null or writable.
@@ -309,9 +299,7 @@ unsafe fn ask(
     numbers: impl FnOnce(&Datatype) -> [i64; 2],
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        let unsupported = known(datatype).is_some_and(|known| known.datatype.is_none());
-        let numbers =
-            if unsupported { [i64::from(MPI_UNDEFINED); 2] } else { numbers(&*resolve(runtime, datatype)?) };
+        let numbers = numbers(&*resolve(runtime, datatype)?);
         for (place, name) in places {
             check_count_out(place, name)?;
         }
@@ -420,7 +408,7 @@ pub unsafe fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: *mut 
         };
         // SAFETY: the program's promise is handed on.
         let place = unsafe { Place::new(datatype, "datatype")? };
-        let found = Predefined::named(&format!("{family}{size}")).filter(|found| found.datatype().is_some());
+        let found = Predefined::named(&format!("{family}{size}"));
         let what = || Error::new(Class::Argument, format!("there is no {family} of {size} bytes"));
         place.set(handle_of(found.ok_or_else(what)?));
         Ok(())

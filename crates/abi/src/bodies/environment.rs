@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn fortran_sizes_are_those_of_the_datatypes() {
-        let size = |predefined: Predefined| predefined.size().unwrap() as usize;
+        let size = |predefined: Predefined| predefined.size() as usize;
         let ours = [
             size(Predefined::Logical),
             size(Predefined::Integer),

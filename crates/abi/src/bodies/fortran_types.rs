@@ -30,12 +30,12 @@ fn answer(runtime: &'static Runtime, question: Question, found: Option<Predefine
     if let Some(&handle) = answers.get(&question) {
         return Ok(MPI_Datatype::from_value(handle));
     }
-    let Some((found, datatype)) = found.and_then(|found| Some((found, found.datatype()?))) else {
+    let Some(found) = found else {
         let what = format!("no datatype has the precision and range {:?}", question.1);
         return Err(Error::new(Class::Argument, what));
     };
     let made = Made::by(question.0, Form::Int).integers(&question.1);
-    let handle = adopt_permanent(runtime, datatype.duplicate(), made, Meaning::Number(found))?;
+    let handle = adopt_permanent(runtime, found.datatype().duplicate(), made, Meaning::Number(found))?;
     answers.insert(question, handle.value());
     Ok(handle)
 }
@@ -97,10 +97,16 @@ pub unsafe fn mpi_type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) 
 }
 
 /// Decimal digits, decimal exponent.
-const REALS: [(c_int, c_int, Predefined); 2] =
-    [(f32::DIGITS as c_int, 37, Predefined::Real4), (f64::DIGITS as c_int, 307, Predefined::Real8)];
-const COMPLEXES: [(c_int, c_int, Predefined); 2] =
-    [(f32::DIGITS as c_int, 37, Predefined::Complex8), (f64::DIGITS as c_int, 307, Predefined::Complex16)];
+const REALS: [(c_int, c_int, Predefined); 3] = [
+    (f32::DIGITS as c_int, 37, Predefined::Real4),
+    (f64::DIGITS as c_int, 307, Predefined::Real8),
+    (33, 4931, Predefined::Real16),
+];
+const COMPLEXES: [(c_int, c_int, Predefined); 3] = [
+    (f32::DIGITS as c_int, 37, Predefined::Complex8),
+    (f64::DIGITS as c_int, 307, Predefined::Complex16),
+    (33, 4931, Predefined::Complex32),
+];
 /// Decimal digits that always fit.
 const INTEGERS: [(c_int, Predefined); 5] = [
     (2, Predefined::Integer1),
@@ -144,14 +150,23 @@ mod tests {
 
     #[test]
     fn the_smallest_that_suffices_is_found() {
-        for (p, r, bytes) in [(6, 30, 4), (7, 30, 8), (6, 38, 8), (15, 307, 8), (MPI_UNDEFINED, 37, 4)] {
+        for (p, r, bytes) in [
+            (6, 30, 4),
+            (7, 30, 8),
+            (6, 38, 8),
+            (15, 307, 8),
+            (16, 10, 16),
+            (6, 308, 16),
+            (33, 4931, 16),
+            (MPI_UNDEFINED, 37, 4),
+        ] {
             assert_eq!(size(mpi_type_create_f90_real, p, r), Ok(bytes), "{p} {r}");
             assert_eq!(size(mpi_type_create_f90_complex, p, r), Ok(2 * bytes), "{p} {r}");
         }
         for (r, bytes) in [(1, 1), (2, 1), (3, 2), (9, 4), (10, 8), (18, 8), (19, 16)] {
             assert_eq!(size(integer, 0, r), Ok(bytes), "{r}");
         }
-        for (p, r) in [(16, 10), (6, 308), (MPI_UNDEFINED, MPI_UNDEFINED)] {
+        for (p, r) in [(34, 10), (6, 4932), (MPI_UNDEFINED, MPI_UNDEFINED)] {
             assert_eq!(size(mpi_type_create_f90_real, p, r), Err(MPI_ERR_ARG));
         }
         assert_eq!(size(integer, 0, 39), Err(MPI_ERR_ARG));

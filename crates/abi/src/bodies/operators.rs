@@ -60,7 +60,7 @@ impl Operation {
             return self.apply(left, &mut out.part(0, bytes));
         };
         let bytes = left.bytes().min(right.bytes()).min(out.bytes());
-        let count = bytes.checked_div(predefined.size().unwrap_or(0) as usize).unwrap_or(0);
+        let count = bytes.checked_div(predefined.size() as usize).unwrap_or(0);
         reduce_apart(*operator, *predefined, count, [left, right], out)
             .expect("`resolve` has checked that the operator is defined for the datatype");
     }
@@ -70,7 +70,7 @@ impl Operation {
         let bytes = input.bytes().min(inout.bytes());
         match self {
             Operation::Predefined(operator, predefined) => {
-                let element_bytes = predefined.size().unwrap_or(0) as usize;
+                let element_bytes = predefined.size() as usize;
                 let count = bytes.checked_div(element_bytes).unwrap_or(0);
                 reduce_packed(*operator, *predefined, count, input, inout)
                     .expect("`resolve` has checked that the operator is defined for the datatype");

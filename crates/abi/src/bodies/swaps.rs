@@ -467,7 +467,7 @@ impl Combining {
 
     /// The reduction of so many bytes that combines so.
     fn reduction(self, bytes: usize, in_place: bool) -> Option<Reduction> {
-        let element_bytes = self.predefined.size()? as usize;
+        let element_bytes = self.predefined.size() as usize;
         let operator = collectives::Operator { element_bytes, commutative: self.operator.is_commutative() };
         Some(Reduction { count: bytes / element_bytes, operator, in_place })
     }
@@ -526,7 +526,7 @@ impl Combining {
     #[inline(never)]
     unsafe fn combine_all(self, rank: Rank, own: *const u8, theirs: &mut [u8], result: *mut c_void) {
         let Combining { operator, predefined } = self;
-        let element_bytes = predefined.size().expect("it is combined") as usize;
+        let element_bytes = predefined.size() as usize;
         let part_bytes = SHORT_BYTES_MAX / element_bytes * element_bytes;
         let is_in_place = own.addr() == result.addr();
         let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();

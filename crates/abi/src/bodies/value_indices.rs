@@ -102,8 +102,8 @@ mod tests {
             if code == MPI_SUCCESS { Ok(found) } else { Err(code) }
         };
         for &(value, index, pair) in &PAIRS {
-            let parts = predefined(pair).and_then(Predefined::basic).and_then(|basic| basic.pair());
-            let of = |handle| predefined(handle).and_then(Predefined::basic);
+            let parts = predefined(pair).and_then(|pair| pair.basic().pair());
+            let of = |handle| predefined(handle).map(Predefined::basic);
             assert_eq!(parts, of(value).zip(of(index)), "{pair:?}");
             assert_eq!(find(value, index), Ok(pair));
         }

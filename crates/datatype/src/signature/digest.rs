@@ -3,7 +3,7 @@
 //! It is a polynomial in the kinds, modulo a prime: what is repeated is a power, so a million structs cost no more
 //! than one, and parts are put together from their numbers.
 
-use super::{Shape, Signature, element_bytes, whole};
+use super::{Shape, Signature, whole};
 use crate::{Datatype, Predefined};
 
 impl Datatype {
@@ -54,7 +54,7 @@ impl Signature {
     fn part(&self, mut bytes: i64) -> Result<Digest, Undigested> {
         match &self.shape {
             Shape::Uniform(kind) => {
-                let elements = whole(bytes, element_bytes(*kind)).ok_or(Undigested::NotWhole)?;
+                let elements = whole(bytes, kind.size()).ok_or(Undigested::NotWhole)?;
                 Ok(Digest::of(*kind)?.times(elements))
             }
             Shape::Repeat { inner } => inner.digest(bytes),
@@ -78,11 +78,9 @@ impl Digest {
     const EMPTY: Digest = Digest { value: 0, factor: 1 };
 
     fn of(kind: Predefined) -> Result<Digest, Undigested> {
-        match kind.basic() {
-            Some(basic) if kind != Predefined::Packed => {
-                Ok(Digest { value: basic as u64 + 1, factor: FACTOR })
-            }
-            _ => Err(Undigested::Unknown),
+        match kind {
+            Predefined::Packed => Err(Undigested::Unknown),
+            kind => Ok(Digest { value: kind.basic() as u64 + 1, factor: FACTOR }),
         }
     }
 
@@ -123,7 +121,7 @@ mod tests {
     use crate::Field;
 
     fn basic(kind: Predefined) -> Datatype {
-        kind.datatype().expect("it is supported").clone()
+        kind.datatype().clone()
     }
 
     fn pair(first: Predefined, second: Predefined, stride: i64) -> Datatype {

@@ -104,7 +104,7 @@ pub(super) unsafe fn allreduce(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let Combining { operator, predefined } = combining;
-    let elements = bytes / predefined.size()? as usize;
+    let elements = bytes / predefined.size() as usize;
     let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
     with(way, bytes, comm, |comm| {
         let (size, all) = (comm.size(), comm.size() as usize * bytes);
