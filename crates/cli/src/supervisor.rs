@@ -19,6 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, se
 use self::hanging::Hangs;
 use crate::descendants::{self, Ended, Ending, Reaped};
 use crate::job::{Cause, Job, Wish};
+use crate::options::Input;
 use crate::output::{Outlet, Route};
 use crate::plan::Plan;
 use crate::ranks::{self, Memory, RankProcess, Shared};
@@ -672,20 +673,29 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Rank 0, which reads the launcher's input, may wait for an answer to a line that it does not end: it is shown when nothing
-    /// has come from any rank for a moment.
+    /// The rank that reads the launcher's input may wait for an answer to a line that it does not end: it is shown when nothing has
+    /// come from any rank for a moment.
     fn show_questions(&mut self) {
         for kind in 0..self.outlets.len() {
             let is_due = self.question_due(kind).is_some_and(|time| time <= Instant::now());
-            let asks = self.processes.first_mut().and_then(|process| process.streams[kind].as_mut());
+            let reader = self.reader();
+            let asks = self.processes.get_mut(reader).and_then(|process| process.streams[kind].as_mut());
             if let Some(stream) = asks.filter(|_| is_due) {
                 stream.lines.let_go(&mut self.outlets[kind]);
             }
         }
     }
 
+    fn reader(&self) -> usize {
+        match self.plan.input {
+            Input::Rank(rank) => rank as usize,
+            // Those who read what is not a person's ask nothing.
+            Input::All | Input::None => 0,
+        }
+    }
+
     fn question_due(&self, kind: usize) -> Option<Instant> {
-        let stream = self.processes.first()?.streams[kind].as_ref()?;
+        let stream = self.processes.get(self.reader())?.streams[kind].as_ref()?;
         (stream.lines.may_ask() && self.takes_output(kind)).then(|| self.heard[kind] + QUESTION_WAITS)
     }
 

@@ -189,12 +189,13 @@ fn lines_of_ranks_are_whole_without_labels() {
 /// It is not shown until nobody else writes; a person must see it before they answer.
 #[test]
 fn a_question_is_shown_before_its_answer() {
-    for options in [&["-n", "2"][..], &["-l", "-n", "2"]] {
-        let words =
-            [options, &["bash", "-c", r#"[ $PMI_RANK = 1 ] || { printf '? '; read -r a; echo "<$a>"; }"#]];
+    for (rank, options) in [(0, &["-n", "2"][..]), (0, &["-l", "-n", "2"]), (1, &["--stdin", "1", "-n", "2"])]
+    {
+        let script = r#"[ $PMI_RANK != $READER ] || { printf '? '; read -r a; echo "<$a>"; }"#;
+        let words = [options, &["bash", "-c", script]];
         let (mut command, mark) = weftrun(&words.concat());
         let (mut reader, writer) = std::io::pipe().unwrap();
-        command.stdin(Stdio::piped()).stdout(writer);
+        command.env("READER", rank.to_string()).stdin(Stdio::piped()).stdout(writer);
         let mut launcher = start_command(command, mark);
         let mut shown = Vec::new();
         while !shown.ends_with(b"? ") {
@@ -205,7 +206,7 @@ fn a_question_is_shown_before_its_answer() {
         launcher.feed("yes\n");
         assert_eq!(launcher.finish().code(), 0);
         reader.read_to_end(&mut shown).unwrap();
-        let label = if options.len() == 2 { "" } else { "[0] " };
+        let label = if options[0] == "-l" { "[0] " } else { "" };
         assert_eq!(String::from_utf8(shown).unwrap(), format!("{label}? <yes>\n"));
     }
 }
