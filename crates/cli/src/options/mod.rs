@@ -193,7 +193,7 @@ pub struct Options {
 #[derive(Debug, clap::Args)]
 struct PartOptions {
     /// How many ranks [default: one for each core this process may use; one, where there are several programs]
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = values::ranks)]
     ranks: Option<u32>,
 
     /// Start the ranks in this folder

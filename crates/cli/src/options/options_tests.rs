@@ -230,7 +230,8 @@ fn mistakes_are_told_with_the_remedy() {
     for (line, told) in [
         ("weftrun -n 0 a", "0 is not in 1..=65536"),
         ("weftrun -n two a", "invalid value 'two'"),
-        ("weftrun -n 2", "PROGRAM"),
+        ("weftrun -n 2", "no program is named"),
+        ("weftrun -env FOO ./a", "-env takes a name and a value"),
         ("weftrun --fabric smh a", "`smh` is no fabric: choose from shm"),
         ("weftrun --fabric libfabric: a", "is no fabric"),
         ("weftrun --timeout=-1 a", "number of seconds"),

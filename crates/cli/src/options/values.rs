@@ -87,6 +87,13 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time is a number of seconds above zero".to_owned())
 }
 
+pub fn ranks(text: &str) -> Result<u32, String> {
+    let number: i64 = text.parse().map_err(|_| "a whole number is needed: write -n N".to_owned())?;
+    let ranks = u32::try_from(number).ok().filter(|_| (1..=super::RANKS_MAX).contains(&number));
+    let why = "leave a program out that is to have no rank";
+    ranks.ok_or_else(|| format!("{number} is not in 1..={}: {why}", super::RANKS_MAX))
+}
+
 pub fn count(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()

@@ -262,8 +262,11 @@ impl Words {
     fn check(&self) -> Result<(), String> {
         let Some(at) = self.parts.iter().position(|part| part.command.is_empty()) else { return Ok(()) };
         if self.parts.len() == 1 {
-            // That is told with the usage.
-            return Ok(());
+            // Who asks for help need not name one.
+            let asks = self.job.iter().any(|word| word == "--help" || word == "--version");
+            let told = "no program is named\n  write: [OPTIONS] PROGRAM ARGUMENTS; of the options that name variables -env takes a name and a \
+                        value, and -x passes on what is set";
+            return if asks { Ok(()) } else { Err(told.to_owned()) };
         }
         let (number, options) = (at + 1, self.parts[at].shown());
         let options = if options.is_empty() { options } else { format!(" ({options})") };
