@@ -15,8 +15,11 @@ pub(super) struct Hangs {
 
 impl Hangs {
     pub(super) fn new(plan: &Plan) -> io::Result<Hangs> {
-        let set = plan.environment.iter().rev().find(|(name, _)| name == hangs::VARIABLE);
-        let value = set.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(hangs::VARIABLE));
+        let here = || std::env::var_os(hangs::VARIABLE);
+        let value = match plan.programs.first() {
+            Some(program) => program.environment.value(hangs::VARIABLE, here()),
+            None => here(),
+        };
         let value = value.as_ref().map(|value| value.to_string_lossy());
         let notice = hangs::Notice::read(value.as_deref()).map_err(io::Error::other)?;
         let mut hangs = Hangs { notice, looks_at: None };
