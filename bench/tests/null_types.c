@@ -1,5 +1,6 @@
 // ranks: 1 2 3 4
 // A list of datatypes may have MPI_DATATYPE_NULL, or any other handle, where the count is 0: no element is described by it.
+// An empty message may have MPI_DATATYPE_NULL.
 #include "check.h"
 
 #define RANKS_MAX 8
@@ -85,6 +86,53 @@ static void neighbours(MPI_Datatype unused) {
     OK(MPI_Comm_free(&ring));
 }
 
+#define NOTHING NULL, 0, MPI_DATATYPE_NULL
+
+static void messages(void) {
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size, count = -1, one = 1;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request requests[2];
+    MPI_Message message;
+    MPI_Status status;
+    section("empty messages");
+    OK(MPI_Isend(NOTHING, next, 1, world, &requests[0]));
+    OK(MPI_Recv(NOTHING, previous, 1, world, &status));
+    OK(MPI_Get_count(&status, MPI_BYTE, &count));
+    CHECK(count == 0 && status.MPI_SOURCE == previous);
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    OK(MPI_Irecv(NOTHING, previous, 2, world, &requests[0]));
+    OK(MPI_Send(NOTHING, next, 2, world));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    OK(MPI_Sendrecv(NOTHING, next, 3, NOTHING, previous, 3, world, MPI_STATUS_IGNORE));
+    OK(MPI_Isend(NOTHING, next, 4, world, &requests[0]));
+    OK(MPI_Mprobe(previous, 4, world, &message, MPI_STATUS_IGNORE));
+    OK(MPI_Mrecv(NOTHING, &message, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    OK(MPI_Send(NOTHING, MPI_PROC_NULL, 5, world));
+    section("empty persistent and partitioned messages");
+    OK(MPI_Send_init(NOTHING, next, 6, world, &requests[0]));
+    OK(MPI_Recv_init(NOTHING, previous, 6, world, &requests[1]));
+    OK(MPI_Startall(2, requests));
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 2; i++) OK(MPI_Request_free(&requests[i]));
+    OK(MPI_Psend_init(NULL, 1, 0, MPI_DATATYPE_NULL, next, 7, world, MPI_INFO_NULL, &requests[0]));
+    OK(MPI_Precv_init(NULL, 1, 0, MPI_DATATYPE_NULL, previous, 7, world, MPI_INFO_NULL, &requests[1]));
+    OK(MPI_Startall(2, requests));
+    OK(MPI_Pready(0, requests[0]));
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 2; i++) OK(MPI_Request_free(&requests[i]));
+    section("collective operations on nothing");
+    OK(MPI_Bcast(NOTHING, 0, world));
+    if (!check_library_is("MPICH")) { /* which takes it in MPI_Bcast alone */
+        OK(MPI_Gather(NOTHING, NOTHING, 0, world));
+        OK(MPI_Alltoall(NOTHING, NOTHING, world));
+    }
+    section("a type that is missing where there are elements");
+    CLASS(MPI_Send(&one, 1, MPI_DATATYPE_NULL, next, 8, world), MPI_ERR_TYPE);
+    CLASS(MPI_Recv(&one, 1, MPI_DATATYPE_NULL, previous, 8, world, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
+    CLASS(MPI_Bcast(&one, 1, MPI_DATATYPE_NULL, 0, world), MPI_ERR_TYPE);
+}
+
 int main(int argc, char **argv) {
     MPI_Datatype uncommitted;
     check_open(argc, argv);
@@ -95,6 +143,7 @@ int main(int argc, char **argv) {
     everybody(uncommitted);
     neighbours(MPI_DATATYPE_NULL);
     neighbours(uncommitted);
+    messages();
     OK(MPI_Type_free(&uncommitted));
     return check_close();
 }

@@ -8,7 +8,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, bytes_of};
 use crate::bodies::across::{self, OverTwo};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::{resolve_committed, resolve_elements};
 use crate::bodies::swaps::{self, List};
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
@@ -24,7 +24,7 @@ pub(crate) fn is_in_place(buffer: *const c_void) -> bool {
 
 /// One piece at the beginning of a buffer.
 pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype) -> Result<[Piece; 1]> {
-    Ok([Piece { offset: 0, count, datatype: resolve_committed(runtime, datatype)? }])
+    Ok([Piece { offset: 0, count, datatype: resolve_elements(runtime, count, datatype)? }])
 }
 
 /// A whole buffer and its length in bytes; nothing where the data stands in the other one.
@@ -50,7 +50,7 @@ fn for_each_rank(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Result<([Piece; 1], usize)> {
-    let datatype = resolve_committed(runtime, datatype)?;
+    let datatype = resolve_elements(runtime, count, datatype)?;
     let bytes = bytes_of(count, &datatype)?;
     let total = count.checked_mul(i64::from(comm.size()));
     let total = total.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
@@ -162,7 +162,7 @@ fn check_rooted(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Result<()> {
-    way.check(comm, || match resolve_committed(runtime, datatype) {
+    way.check(comm, || match resolve_elements(runtime, count, datatype) {
         Ok(datatype) => format!("{}, root {}, {} for each", way.name(), root.0, amount(count, &datatype)),
         Err(error) => format!("{}, root {}, {error}", way.name(), root.0),
     })

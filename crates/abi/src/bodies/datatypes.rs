@@ -94,6 +94,30 @@ pub(crate) fn resolve_committed(runtime: &'static Runtime, handle: MPI_Datatype)
     resolve_if(runtime, handle, |object| object.committed)
 }
 
+/// The datatype of `count` elements, for communication. No elements need no datatype: programs give
+/// `MPI_DATATYPE_NULL` with an empty message.
+#[inline(always)]
+pub(crate) fn resolve_elements(
+    runtime: &'static Runtime,
+    count: MPI_Count,
+    handle: MPI_Datatype,
+) -> Result<Type> {
+    resolve_committed(runtime, handle).or_else(|error| no_elements(runtime, count, handle, error))
+}
+
+#[cold]
+fn no_elements(
+    runtime: &'static Runtime,
+    count: MPI_Count,
+    handle: MPI_Datatype,
+    error: Error,
+) -> Result<Type> {
+    if count != 0 || handle != MPI_DATATYPE_NULL {
+        return Err(error);
+    }
+    resolve_committed(runtime, MPI_BYTE)
+}
+
 #[inline(always)]
 fn resolve_if(
     runtime: &'static Runtime,

@@ -9,7 +9,7 @@ use weft::claims::{Heap, Outcome, Payload, UserMemory};
 use weft::{Class, Error, PartitionedReceive, PartitionedSend, Rank, Result};
 
 use crate::arguments::{self, Partner, bytes_of};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::info;
 use crate::bodies::persistent::{self, Plan};
 use crate::bodies::pointers::{Place, array};
@@ -42,7 +42,7 @@ impl Pieces {
         count: MPI_Count,
         datatype: MPI_Datatype,
     ) -> Result<Pieces> {
-        let datatype = resolve_committed(runtime, datatype)?;
+        let datatype = resolve_elements(runtime, count, datatype)?;
         let Ok(partitions) = u32::try_from(partitions) else {
             let what = format!("the number of partitions is {partitions}");
             return Err(Error::new(Class::Argument, what));

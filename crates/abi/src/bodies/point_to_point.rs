@@ -6,7 +6,7 @@ use weft::claims::{Gathered, Heap, Mode, Payload, Receiving, RequestId, Sending,
 use weft::{Communicator, Error, Rank, Received, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::usual;
 use crate::bodies::world::null;
 use crate::entry::Target;
@@ -198,7 +198,7 @@ impl Send {
     /// See [`arguments::readable`].
     #[inline]
     pub(super) unsafe fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedSend> {
-        let datatype = resolve_committed(runtime, self.datatype)?;
+        let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on.
@@ -227,7 +227,7 @@ impl Send {
             // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
             return conclude_sent(comm, unsafe { self.begin(runtime, comm, mode)? });
         }
-        let datatype = resolve_committed(runtime, self.datatype)?;
+        let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
         // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
@@ -289,7 +289,7 @@ impl Receive {
         runtime: &'static Runtime,
         comm: &Communicator,
     ) -> Result<PlannedReceive> {
-        let datatype = resolve_committed(runtime, self.datatype)?;
+        let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
         // SAFETY: the caller's promise is handed on.
@@ -314,7 +314,7 @@ impl Receive {
         comm: &Communicator,
         status: *mut MPI_Status,
     ) -> Result<()> {
-        let datatype = resolve_committed(runtime, self.datatype)?;
+        let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
         // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.

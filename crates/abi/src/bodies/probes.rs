@@ -6,7 +6,7 @@ use weft::claims::{Message, Receiving};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Incoming, Partner};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::world::null;
 use crate::entry::Target;
@@ -299,7 +299,7 @@ unsafe fn begin(
     let Some(runtime) = runtime() else { return Err(call(name, Target::World, |_| Ok(()))) };
     // SAFETY: the caller's promises are handed on.
     let checked = unsafe {
-        resolve_committed(runtime, datatype)
+        resolve_elements(runtime, count, datatype)
             .and_then(|datatype| arguments::incoming(buf, count, &datatype))
             .and_then(|incoming| matched(runtime, message).map(|matched| (incoming, matched)))
     };

@@ -10,7 +10,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
 use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_place, side};
-use crate::bodies::datatypes::resolve_committed;
+use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::swaps;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
@@ -228,7 +228,7 @@ impl Room {
         count: i64,
         datatype: MPI_Datatype,
     ) -> Result<Room> {
-        let datatype = resolve_committed(runtime, datatype)?;
+        let datatype = resolve_elements(runtime, count, datatype)?;
         let bytes = bytes_of(count, &datatype)?;
         let beyond = || Error::new(Class::Count, format!("the count is {count}"));
         let blocks = neighbours.len() as i64;
