@@ -208,10 +208,11 @@ impl Receiver {
         (status::of(&received.status), received.error.or_else(|| self.mismatch()))
     }
 
-    /// What is wrong with the elements that the sender has described, with `WEFT_CHECK`. Where there are too many, the round says
-    /// so without it.
+    /// What is wrong with the elements that the sender has described: there are fewer than the receive expects or, with
+    /// `WEFT_CHECK`, they are of other kinds. Where there are too many, the round says so. (MPI 5.0 section 5.2: both sides
+    /// describe as much data)
     fn mismatch(&self) -> Option<Error> {
-        let brings = self.side.brings().filter(|_| state::checks())?;
+        let brings = self.side.brings()?;
         let sent_bytes = brings.total_bytes();
         let are_alike = !self.brings_others();
         let are_fewer = sent_bytes < self.pieces.partitions as usize * self.pieces.bytes;
