@@ -1,5 +1,6 @@
 //! The tests that are C programs: `bench/tests`, the benchmarks with small sizes, and the examples,
-//! all compiled with the installed `mpicc` and started with the installed `weftrun`, over every
+//! all compiled with the installed `mpicc`, or `mpicxx` where a source ends in `.cc`, and started with the installed
+//! `weftrun`, over every
 //! fabric. Over providers of libfabric, which take long to begin, each runs with one number of ranks; so do those that lose ranks
 //! where some ranks share memory and others do not.
 //!

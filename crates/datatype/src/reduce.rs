@@ -214,8 +214,9 @@ pub(crate) fn combine_apart<E: From<ShortClaim>>(
     let bytes = each.saturating_mul(count as usize);
     let job = ElementsJob { datatype, count, each, bytes };
     match bytes {
-        ..=STAGE_BYTES_SMALL => job.run::<STAGE_BYTES_SMALL, E>(incoming, inout, combine),
-        _ => job.run::<STAGE_BYTES, E>(incoming, inout, combine),
+        ..=STAGE_BYTES_SMALL => job.run(&mut [0; 2 * STAGE_BYTES_SMALL], incoming, inout, combine),
+        // Threads may have small stacks.
+        _ => job.run(&mut vec![0; 2 * STAGE_BYTES], incoming, inout, combine),
     }
 }
 
@@ -228,14 +229,16 @@ struct ElementsJob<'a> {
 }
 
 impl ElementsJob<'_> {
-    fn run<const STAGE: usize, E: From<ShortClaim>>(
+    fn run<E: From<ShortClaim>>(
         &self,
+        stages: &mut [u8],
         incoming: Payload<'_>,
         inout: &mut UserMemory,
         mut combine: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut left, mut right) = ([0; STAGE], [0; STAGE]);
-        for piece in pieces(self.bytes, self.each, STAGE) {
+        let stage = stages.len() / 2;
+        let (left, right) = stages.split_at_mut(stage);
+        for piece in pieces(self.bytes, self.each, stage) {
             let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
             let at = piece.start as i64;
             pack(self.datatype, self.count, incoming, left, at)?;

@@ -5,6 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -120,14 +121,12 @@ impl Stream {
     }
 
     fn read_more(&mut self, request: &'static str) -> Result<(), ExchangeError> {
-        let mut bytes = [0; READ_BYTES];
-        let got = retry_on_intr(|| recv(&self.socket, &mut bytes[..], RecvFlags::empty()));
+        // Straight to where it stays: whoever asks for a card may have a small stack.
+        self.unread.reserve(READ_BYTES);
+        let got = retry_on_intr(|| recv(&self.socket, spare_capacity(&mut self.unread), RecvFlags::empty()));
         match got.map_err(|error| ExchangeError::lost(self.rank, request, error))? {
             (0, _) => Err(ExchangeError::lost(self.rank, request, "the connection was closed")),
-            (count, _) => {
-                self.unread.extend_from_slice(&bytes[..count]);
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 

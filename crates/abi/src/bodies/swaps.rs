@@ -10,6 +10,7 @@ mod listed;
 mod long;
 mod shares;
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -67,7 +68,7 @@ struct Aside<'a, const BYTES: usize> {
 }
 
 /// Memory that nobody has asked the heap for. It stands alone: what is known of it when the library is built, such as a length beside it, would have the
-/// compiler write all of it. Threads may have small stacks, so the longer one is only in functions for long data.
+/// compiler write all of it. Threads may have small stacks, so the longer one is lent by [`with_long`].
 type Drawer<const BYTES: usize> = MaybeUninit<[u8; BYTES]>;
 
 impl<const BYTES: usize> Aside<'_, BYTES> {
@@ -187,8 +188,10 @@ unsafe fn swap(
     // SAFETY: the caller's promise.
     unsafe {
         match what {
-            (..=SHORT_BYTES_MAX, ..) => swap_with::<SHORT_BYTES_MAX>(way, comm, roles, what, got),
-            _ => elsewhere(move || swap_with::<BYTES_MAX>(way, comm, roles, what, got)),
+            (..=SHORT_BYTES_MAX, ..) => {
+                swap_with(way, comm, roles, what, &mut Drawer::<SHORT_BYTES_MAX>::uninit(), got)
+            }
+            _ => elsewhere(move || with_long(|drawer| swap_with(way, comm, roles, what, drawer, got))),
         }
     }
 }
@@ -200,6 +203,26 @@ fn elsewhere<R>(does: impl FnOnce() -> R) -> R {
     does()
 }
 
+thread_local! {
+    /// Long drawers that this thread has used before.
+    static SPARE: Cell<Vec<Box<Drawer<BYTES_MAX>>>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends a long drawer, which the thread keeps for the next time: on its stack there may be no room for it.
+fn with_long<R>(does: impl FnOnce(&mut Drawer<BYTES_MAX>) -> R) -> R {
+    // At the exit of a thread there may be none to keep it for.
+    let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
+    let mut drawer = spare.pop().unwrap_or_else(Box::new_uninit);
+    let _ = SPARE.try_with(|all| all.set(spare));
+    let result = does(&mut drawer);
+    let _ = SPARE.try_with(|all| {
+        let mut spare = all.take();
+        spare.push(drawer);
+        all.set(spare);
+    });
+    result
+}
+
 /// # Safety
 /// As for [`swap`].
 #[inline(always)]
@@ -208,10 +231,10 @@ unsafe fn swap_with<const BYTES: usize>(
     comm: MPI_Comm,
     roles: Roles,
     (bytes, given, takes): (usize, Option<Given>, bool),
+    drawer: &mut Drawer<BYTES>,
     got: impl FnOnce(Rank, Option<&mut [u8]>),
 ) -> Option<c_int> {
-    let mut drawer = Drawer::<BYTES>::uninit();
-    let mut theirs = Aside::new(&mut drawer, bytes);
+    let mut theirs = Aside::new(drawer, bytes);
     let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes };
     // SAFETY: the caller's promise; what has come is written when the swap is over.
     unsafe {

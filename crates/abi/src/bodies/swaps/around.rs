@@ -7,7 +7,7 @@ use weft::claims::{Payload, Swapping, copy};
 use weft::collectives::{Block, Neighbourhood, Surround};
 use weft::{Communicator, Rank};
 
-use super::{Aside, BYTES_MAX, Blocks, Drawer, SHORT_BYTES_MAX, are_apart, elsewhere, few, wait};
+use super::{Aside, Blocks, Drawer, SHORT_BYTES_MAX, are_apart, elsewhere, few, wait, with_long};
 use crate::bodies::ways::Way;
 use crate::generated::constants::*;
 use crate::state::{self, Short, with_usual_comm};
@@ -147,8 +147,14 @@ pub(crate) unsafe fn neighbours(
     // SAFETY: the caller's promise.
     unsafe {
         match bytes {
-            ..=SHORT_BLOCK_BYTES_MAX => exchange_with::<SHORT_BYTES_MAX>(way, exchange, comm),
-            _ => elsewhere(move || exchange_with::<BYTES_MAX>(way, exchange, comm)),
+            ..=SHORT_BLOCK_BYTES_MAX => {
+                let (mut sent, mut come) =
+                    (Drawer::<SHORT_BYTES_MAX>::uninit(), Drawer::<SHORT_BYTES_MAX>::uninit());
+                exchange_with(way, exchange, comm, (&mut sent, &mut come))
+            }
+            _ => elsewhere(move || {
+                with_long(|sent| with_long(|come| exchange_with(way, exchange, comm, (sent, come))))
+            }),
         }
     }
 }
@@ -160,19 +166,19 @@ unsafe fn exchange_with<const BYTES: usize>(
     way: &Way,
     exchange: Exchange<'_>,
     comm: MPI_Comm,
+    (sent, come): (&mut Drawer<BYTES>, &mut Drawer<BYTES>),
 ) -> Option<c_int> {
-    let (mut sent, mut come) = (Drawer::<BYTES>::uninit(), Drawer::<BYTES>::uninit());
     let mut left = None;
-    let begin = Begin { exchange, sent: &mut sent, come: &mut come, left: &mut left };
+    let begin = Begin { exchange, sent, come: &mut *come, left: &mut left };
     let gets = with_usual_comm(comm, begin)?;
     if let Some(swapping) = &left {
-        if let Err(code) = wait(way, comm, swapping, Aside::new(&mut come, gets).room()) {
+        if let Err(code) = wait(way, comm, swapping, Aside::new(come, gets).room()) {
             return Some(code);
         }
         let held = state::runtime().and_then(|runtime| runtime.find_comm(comm)).expect("a swap was begun");
         let neighbourhood = held.comm.neighbourhood().expect("it has one");
         // SAFETY: the caller promised that all blocks can be read and written; what was to come is there.
-        unsafe { exchange.deliver(neighbourhood, &come) };
+        unsafe { exchange.deliver(neighbourhood, come) };
     }
     Some(MPI_SUCCESS)
 }

@@ -6,7 +6,7 @@ use weft::claims::{Combine, Payload, Undertaking, UserMemory};
 use weft::collectives::{Buffers, Collective};
 use weft::{Communicator, Ongoing, Rank};
 
-use super::{Aside, Combining, Drawer, Given, SHORT_BYTES_MAX, Taken};
+use super::{Aside, Combining, Given, SHORT_BYTES_MAX, Taken, with_long};
 use crate::bodies::ways::Way;
 use crate::entry::Target;
 use crate::errors::finish;
@@ -89,30 +89,33 @@ pub(super) unsafe fn begin_allreduce(
         return None;
     }
     let of = combining.reduction(own.bytes, in_place)?;
-    let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
-    let mut theirs = Aside::new(&mut drawer, own.bytes);
-    let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes: own.bytes };
-    let described = || {
-        // By the same function as where it is over at once, so that both ranks have the same bits.
-        let combine: Combine = Box::new(move |left, right| {
-            let mut drawer = Drawer::<SHORT_BYTES_MAX>::uninit();
-            let mut lower = Aside::new(&mut drawer, left.bytes().min(right.bytes()));
-            lower.room().memory().write_at(0, left);
-            let place = right.start();
-            // SAFETY: what is combined is as long here and there, and was written.
-            unsafe { combining.combine(Rank(1), place.cast_const(), lower.come(), place.cast()) };
-        });
-        let sends = if in_place { 0 } else { own.bytes };
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { buffers((own.start.cast(), sends), (recvbuf, own.bytes)) };
-        (Collective::Allreduce(of), buffers, Some(combine))
-    };
-    // SAFETY: the caller's promise; what has come is written when the exchange is over.
-    unsafe {
-        begin_exchange(way, comm, (own, taken), described, |rank| {
-            combining.combine(rank, own.start, theirs.come(), recvbuf);
-        })
-    }
+    // What goes on is combined in some turn of progress, on whatever stack.
+    with_long(|drawer| {
+        let mut theirs = Aside::new(drawer, own.bytes);
+        let taken = Taken { start: theirs.room().memory().start(), stride: 0, bytes: own.bytes };
+        let described = || {
+            // By the same function as where it is over at once, so that both ranks have the same bits.
+            let combine: Combine = Box::new(move |left, right| {
+                with_long(|drawer| {
+                    let mut lower = Aside::new(drawer, left.bytes().min(right.bytes()));
+                    lower.room().memory().write_at(0, left);
+                    let place = right.start();
+                    // SAFETY: what is combined is as long here and there, and was written.
+                    unsafe { combining.combine(Rank(1), place.cast_const(), lower.come(), place.cast()) };
+                });
+            });
+            let sends = if in_place { 0 } else { own.bytes };
+            // SAFETY: the caller's promise.
+            let buffers = unsafe { buffers((own.start.cast(), sends), (recvbuf, own.bytes)) };
+            (Collective::Allreduce(of), buffers, Some(combine))
+        };
+        // SAFETY: the caller's promise; what has come is written when the exchange is over.
+        unsafe {
+            begin_exchange(way, comm, (own, taken), described, |rank| {
+                combining.combine(rank, own.start, theirs.come(), recvbuf);
+            })
+        }
+    })
 }
 
 /// Memory that an operation uses.
