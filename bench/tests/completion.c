@@ -53,10 +53,12 @@ static void null_requests(void) {
     memset(&status, 1, sizeof status);
     OK(MPI_Wait(&requests[0], &status));
     check_empty(&status);
+    SAME(status.MPI_ERROR, MPI_SUCCESS);
     memset(&status, 1, sizeof status);
     OK(MPI_Test(&requests[0], &flag, &status));
     CHECK(flag);
     check_empty(&status);
+    SAME(status.MPI_ERROR, MPI_SUCCESS);
     OK(MPI_Waitall(3, requests, statuses));
     for (int i = 0; i < 3; i++) check_empty(&statuses[i]);
     OK(MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE));
@@ -67,6 +69,7 @@ static void null_requests(void) {
     OK(MPI_Waitany(3, requests, &index, &status));
     SAME(index, MPI_UNDEFINED);
     check_empty(&status);
+    SAME(status.MPI_ERROR, MPI_SUCCESS);
     flag = 0, index = 0;
     OK(MPI_Testany(3, requests, &index, &flag, &status));
     CHECK(flag);
@@ -77,9 +80,11 @@ static void null_requests(void) {
     OK(MPI_Testsome(3, requests, &count, indices, statuses));
     SAME(count, MPI_UNDEFINED);
     flag = 0;
+    memset(&status, 1, sizeof status);
     OK(MPI_Request_get_status(MPI_REQUEST_NULL, &flag, &status));
     CHECK(flag);
     check_empty(&status);
+    SAME(status.MPI_ERROR, MPI_SUCCESS);
 }
 
 static void one(void) {

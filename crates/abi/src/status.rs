@@ -104,6 +104,15 @@ pub(crate) unsafe fn write_with_error(place: *mut MPI_Status, status: &MPI_Statu
     unsafe { place.write_unaligned(MPI_Status { MPI_ERROR: error, ..*status }) };
 }
 
+/// Writes the status of no operation, with `MPI_SUCCESS` in its error field (MPI 5.0 §3.7.3), unless the program ignores it.
+///
+/// # Safety
+/// `place` is null or writable.
+pub(crate) unsafe fn write_empty(place: *mut MPI_Status) {
+    // SAFETY: the caller's promise is handed on.
+    unsafe { write_with_error(place, &EMPTY, MPI_SUCCESS) };
+}
+
 /// Writes the error code of a status whose other parts are written.
 ///
 /// # Safety

@@ -282,7 +282,10 @@ pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
             // SAFETY: the program's promises, as above.
             unsafe {
                 request.write(ended.left_of(handle));
-                status::write(status, &ended.status);
+                match handle {
+                    MPI_REQUEST_NULL => status::write_empty(status),
+                    _ => status::write(status, &ended.status),
+                }
             }
         }
         report("MPI_Wait", ended)
@@ -316,7 +319,10 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
                 unsafe {
                     flag.write(1);
                     request.write(ended.left_of(handle));
-                    status::write(status, &ended.status);
+                    match handle {
+                        MPI_REQUEST_NULL => status::write_empty(status),
+                        _ => status::write(status, &ended.status),
+                    }
                 }
                 report("MPI_Test", Ok(ended))
             }
@@ -565,7 +571,7 @@ unsafe fn end_any(
     unsafe {
         let Some(at) = found else {
             index.write(MPI_UNDEFINED);
-            status::write(status, &status::EMPTY);
+            status::write_empty(status);
             return MPI_SUCCESS;
         };
         let ended = take_over(runtime, list.at(at));

@@ -31,7 +31,15 @@ pub unsafe fn mpi_request_get_status(
         if flag.is_null() {
             return Err(null("flag"));
         }
-        let found = if request == MPI_REQUEST_NULL { Some(status::EMPTY) } else { glance(runtime, request)? };
+        if request == MPI_REQUEST_NULL {
+            // SAFETY: `flag` is not null, and the program promised that both are writable.
+            unsafe {
+                flag.write(1);
+                status::write_empty(status);
+            }
+            return Ok(());
+        }
+        let found = glance(runtime, request)?;
         // SAFETY: `flag` is not null, and the program promised that both are writable.
         unsafe {
             flag.write(c_int::from(found.is_some()));
@@ -69,7 +77,7 @@ pub unsafe fn mpi_request_get_status_any(
                     status::write(status, &glance(runtime, list.at(place))?.unwrap_or(status::EMPTY));
                 }
                 None if active.is_empty() => {
-                    status::write_with_error(status, &status::EMPTY, MPI_SUCCESS);
+                    status::write_empty(status);
                 }
                 None => {}
             }
