@@ -8,7 +8,7 @@ pub struct Variable {
     pub meaning: &'static str,
 }
 
-/// Every variable that the library reads.
+/// Every variable that the library, the process manager's client and weftrun read.
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_FABRIC",
