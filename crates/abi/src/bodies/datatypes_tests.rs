@@ -199,10 +199,11 @@ fn fortran_datatypes_are_found_by_class_and_size() {
     };
     assert_eq!(find(MPI_TYPECLASS_INTEGER, 4), Ok(MPI_INTEGER4));
     assert_eq!(find(MPI_TYPECLASS_REAL, 8), Ok(MPI_REAL8));
+    assert_eq!(find(MPI_TYPECLASS_REAL, 16), Ok(MPI_REAL16));
     assert_eq!(find(MPI_TYPECLASS_COMPLEX, 16), Ok(MPI_COMPLEX16));
     assert_eq!(find(MPIX_TYPECLASS_LOGICAL, 1), Ok(MPI_LOGICAL1));
     for (class, size) in
-        [(MPI_TYPECLASS_REAL, 16), (MPI_TYPECLASS_INTEGER, 3), (MPI_TYPECLASS_REAL, -8), (0, 4)]
+        [(MPI_TYPECLASS_REAL, 32), (MPI_TYPECLASS_INTEGER, 3), (MPI_TYPECLASS_REAL, -8), (0, 4)]
     {
         assert_eq!(find(class, size), Err(MPI_ERR_ARG), "{class} {size}");
     }
