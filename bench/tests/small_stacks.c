@@ -1,4 +1,5 @@
 // ranks: 1 2 3
+// not libfabric: its providers need more stack than that in calls of their own
 // Threads with the smallest stack that there is, 16 KiB, send, receive, wait and take part in collective operations. What the threads
 // of a program need for themselves comes out of it, too.
 #include "check.h"
