@@ -407,18 +407,23 @@ mod tests {
     }
 
     fn status(script: &str, segment: Option<OwnedFd>) -> Option<i32> {
-        let shared = Shared {
-            segment,
+        let shared = Shared { segment, ..nothing_shared() };
+        let rank = start(&plan(script), 2, &shared, None).unwrap();
+        let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
+        status.exit_status()
+    }
+
+    /// What ranks get that share nothing and write where the test writes.
+    fn nothing_shared() -> Shared {
+        Shared {
+            segment: None,
             fabrics: None,
             ledger: None,
             pulses: None,
             routes: [Route::Inherited; 2],
             wait_states: None,
             files_limit: getrlimit(Resource::Nofile),
-        };
-        let rank = start(&plan(script), 2, &shared, None).unwrap();
-        let (_, status) = waitpid(Some(rank.pid), WaitOptions::empty()).unwrap().unwrap();
-        status.exit_status()
+        }
     }
 
     #[test]
@@ -435,15 +440,7 @@ mod tests {
     #[test]
     fn a_rank_knows_its_part_of_the_node() {
         let known = r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "0 2 3 1.12""#;
-        let shared = Shared {
-            segment: None,
-            fabrics: None,
-            ledger: None,
-            pulses: None,
-            routes: [Route::Inherited; 2],
-            wait_states: None,
-            files_limit: getrlimit(Resource::Nofile),
-        };
+        let shared = nothing_shared();
         for (rank, known) in [
             (2, known),
             (3, r#"test "$WEFT_NODE $MPI_LOCALRANKID $MPI_LOCALNRANKS $WEFT_CPUS" = "1 0 1 0.37""#),
@@ -458,15 +455,7 @@ mod tests {
 
     #[test]
     fn who_comes_into_the_place_of_another_is_told_so() {
-        let shared = Shared {
-            segment: None,
-            fabrics: None,
-            ledger: None,
-            pulses: None,
-            routes: [Route::Inherited; 2],
-            wait_states: None,
-            files_limit: getrlimit(Resource::Nofile),
-        };
+        let shared = nothing_shared();
         let plan =
             Plan { restarts: 3, ..plan(r#"test "$WEFT_REBUILT $WEFT_RESTARTS $PMI_RANK" = "it 3 1""#) };
         for (again, status) in [(Some("it"), 0), (None, 1)] {

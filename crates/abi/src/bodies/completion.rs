@@ -719,30 +719,31 @@ pub(crate) fn reap(runtime: &'static Runtime) {
     if operators::is_inside() {
         return;
     }
-    let mut freed = Freed { runtime, left: std::mem::take(&mut runtime.objects().detached) };
-    crate::state::DETACHED.fetch_sub(freed.left.len(), Ordering::Relaxed);
-    let mut at = 0;
-    while let Some(object) = freed.left.get(at) {
+    let detached = std::mem::take(&mut runtime.objects().detached);
+    crate::state::DETACHED.fetch_sub(detached.len(), Ordering::Relaxed);
+    let mut freed = Freed { runtime, left: detached.into_iter() };
+    for object in freed.left.by_ref() {
         let over = match object.look() {
             Look::Over | Look::Inactive => true,
             Look::Under(comm, id) => comm.process().peek(id).is_some_and(|outcome| !outcome.goes_on()),
             several @ Look::Several(..) => !ready(&[(0, several)]).is_empty(),
         };
-        match over {
-            true => drop(wait_taken(freed.left.remove(at))),
-            false => at += 1,
+        if over {
+            drop(wait_taken(object));
+        } else {
+            detach(runtime, object);
         }
     }
 }
 
-/// Freed requests that are looked at. Those that are left go back, also where a callback of the program has thrown.
+/// Freed requests that are still to be looked at. They go back where a callback of the program throws.
 struct Freed {
     runtime: &'static Runtime,
-    left: Vec<RequestObject>,
+    left: std::vec::IntoIter<RequestObject>,
 }
 
 impl Drop for Freed {
     fn drop(&mut self) {
-        self.left.drain(..).for_each(|object| detach(self.runtime, object));
+        self.left.by_ref().for_each(|object| detach(self.runtime, object));
     }
 }
