@@ -85,8 +85,8 @@ pub(crate) fn raise(name: &'static str, target: Target, error: &Error) -> c_int 
     note(name, target, error).told()
 }
 
-/// As [`raise`]. The error is dropped before the program's handler is called, which may leave by `longjmp`: nothing is left to be
-/// dropped in the frames between the handler and the program's call then.
+/// Hands an error to the handler of the call's object, and drops it before the program's handler is called. That handler may
+/// leave by `longjmp`: nothing is left to be dropped in the frames between it and the program's call.
 #[cold]
 fn raise_owned(name: &'static str, target: Target, error: Error) -> c_int {
     let noted = note(name, target, &error);

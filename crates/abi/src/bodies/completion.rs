@@ -261,6 +261,22 @@ fn report(name: &'static str, ended: Result<Ended>) -> c_int {
     }
 }
 
+/// Leaves in the program's variables what is left of a request that is over, and the status of its operation.
+///
+/// # Safety
+/// `request` is writable; `status` is null or writable.
+#[inline(always)]
+unsafe fn leave(request: *mut MPI_Request, handle: MPI_Request, status: *mut MPI_Status, ended: &Ended) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        request.write(ended.left_of(handle));
+        match handle {
+            MPI_REQUEST_NULL => status::write_empty(status),
+            _ => status::write(status, &ended.status),
+        }
+    }
+}
+
 /// Waits for one request.
 ///
 /// # Safety
@@ -280,13 +296,7 @@ pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
         };
         if let Ok(ended) = &ended {
             // SAFETY: the program's promises, as above.
-            unsafe {
-                request.write(ended.left_of(handle));
-                match handle {
-                    MPI_REQUEST_NULL => status::write_empty(status),
-                    _ => status::write(status, &ended.status),
-                }
-            }
+            unsafe { leave(request, handle, status, ended) };
         }
         report("MPI_Wait", ended)
     })
@@ -318,11 +328,7 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
                 // SAFETY: the program's promises, as above.
                 unsafe {
                     flag.write(1);
-                    request.write(ended.left_of(handle));
-                    match handle {
-                        MPI_REQUEST_NULL => status::write_empty(status),
-                        _ => status::write(status, &ended.status),
-                    }
+                    leave(request, handle, status, &ended);
                 }
                 report("MPI_Test", Ok(ended))
             }
