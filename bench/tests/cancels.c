@@ -213,6 +213,25 @@ static void lists(void) {
     OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* A message to oneself is over with the call that cancels it: there is nobody to wait for. */
+static void to_oneself(int bytes) {
+    section("to oneself");
+    MPI_Request request;
+    MPI_Status status;
+    int flag = -1, cancelled = -1;
+    fill(out, (size_t)bytes, 5);
+    OK(MPI_Issend(out, bytes, MPI_BYTE, check_rank, TAG, MPI_COMM_WORLD, &request));
+    OK(MPI_Probe(check_rank, TAG, MPI_COMM_WORLD, &status));
+    OK(MPI_Cancel(&request));
+    OK(MPI_Request_get_status(request, &flag, &status));
+    SAME(flag, 1);
+    OK(MPI_Test_cancelled(&status, &cancelled));
+    SAME(cancelled, 1);
+    OK(MPI_Request_free(&request));
+    OK(MPI_Iprobe(check_rank, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+    SAME(flag, 0);
+}
+
 /* A message that a matched probe has taken is received: it is not cancelled any more. */
 static void taken_by_a_probe(int bytes) {
     section("a matched probe was first");
@@ -382,6 +401,8 @@ int main(int argc, char **argv) {
     freed(10);
     freed(LONG);
     nobody();
+    to_oneself(0);
+    to_oneself(LONG);
     if (check_size > 1) {
         static const int LENGTHS[] = {10, 70000, 1 << 20};
         for (int i = 0; i < 3; i++) {

@@ -509,8 +509,15 @@ impl Process {
         self.with(|engine| engine.fulfil(request));
     }
 
+    /// Cancels a request. A message to this very process is cancelled when this returns, or it has been received: no other
+    /// process has to do anything for that.
     pub(crate) fn cancel(&self, request: RequestId) {
-        self.with(|engine| engine.cancel(request));
+        let mut engine = self.hold();
+        engine.cancel(request);
+        while engine.asked_back_from(request) == Some(self.here) && self.turn(&mut engine) > 0 {}
+        if self.is_shared() {
+            self.rouse(&engine);
+        }
     }
 
     /// One turn of progress.

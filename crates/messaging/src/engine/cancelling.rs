@@ -1,7 +1,7 @@
 //! Cancelling (MPI 5.0 §3.8.4). A receive that nothing has matched ends here. A send ends here while its message has not left;
 //! a message that waits for its receiver is asked back, and the answer says which came first, that or a receive.
 
-use fabric::Fabric;
+use fabric::{Fabric, Peer};
 
 use super::Engine;
 use crate::arrivals::Core;
@@ -11,6 +11,15 @@ use crate::protocol::Kind;
 use crate::request::{Outcome, RequestId, Retracted, State};
 
 impl<F: Fabric> Engine<F> {
+    /// Whom a send asks its message back from, while no answer has come.
+    #[must_use]
+    pub fn asked_back_from(&mut self, request: RequestId) -> Option<Peer> {
+        match self.core.requests.find(request) {
+            Some(State::AwaitingReceiver { to, retracted: Some(Retracted::Cancelled), .. }) => Some(*to),
+            _ => None,
+        }
+    }
+
     /// Cancels an operation whose message nobody has matched: its outcome says so, and nobody receives the message. Others go on
     /// as if nothing was said, and so does a send that need not wait for its receiver and whose message has left.
     pub fn cancel(&mut self, request: RequestId) {
