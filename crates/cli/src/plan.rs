@@ -165,12 +165,11 @@ impl Plan {
         let mut programs: Vec<Program> =
             options.parts.iter().map(|part| Program::new(part, options, &name)).collect::<Result<_, _>>()?;
         same_fabrics(&programs, &environment)?;
-        let seen = |program: &Program, name: &str| {
-            last(&environment, name).or_else(|| program.environment.value(name, std::env::var_os(name)))
-        };
-        let variable = |name: &str| seen(&programs[0], name);
-        let threads =
-            programs.iter().map(|program| threads(seen(program, "OMP_NUM_THREADS").as_deref())).max();
+        let variable = |name: &str| programs[0].variable(&environment, name);
+        let threads = programs
+            .iter()
+            .map(|program| threads(program.variable(&environment, "OMP_NUM_THREADS").as_deref()))
+            .max();
         let minds_others = variable(BUSY).is_none_or(|value| value != "ignore");
         let Places { ranks, binding, unbound, claims, free, names } =
             places(options, threads.unwrap_or(1), minds_others)?;
@@ -296,6 +295,11 @@ impl Program {
         let ranks = part.ranks.unwrap_or(1);
         Ok(Program { file, command: part.command.clone(), ranks, folder, environment })
     }
+
+    /// What its ranks see under this name, where `common` are the variables that are set for all ranks of the job.
+    pub fn variable(&self, common: &[(OsString, OsString)], name: &str) -> Option<OsString> {
+        last(common, name).or_else(|| self.environment.value(name, std::env::var_os(name)))
+    }
 }
 
 /// Who reads the launcher's standard input. All ranks can read a file, each from its beginning, and nothing else.
@@ -320,11 +324,8 @@ fn is_file(descriptor: impl std::os::fd::AsFd) -> bool {
 
 /// All ranks of a job use the same fabrics, which the launcher prepares for them.
 fn same_fabrics(programs: &[Program], environment: &[(OsString, OsString)]) -> Result<(), NoPlan> {
-    if last(environment, FABRIC).is_some() {
-        return Ok(());
-    }
     let of = |program: &Program| {
-        let fabrics = program.environment.value(FABRIC, std::env::var_os(FABRIC)).unwrap_or_default();
+        let fabrics = program.variable(environment, FABRIC).unwrap_or_default();
         (program.command[0].to_string_lossy().into_owned(), fabrics.to_string_lossy().into_owned())
     };
     let first = of(&programs[0]);
@@ -370,7 +371,7 @@ fn places(options: &Options, threads: usize, minds_others: bool) -> Result<Place
     };
     let Bound { sets: binding, why: unbound, claims, free } = match &parts {
         Some(parts) if policy.is_explicit() => {
-            Bound::by_policy(&policy, parts, cores, (ranks, threads), minds_others)?
+            Bound::by_policy(&policy, parts, cores, ranks, threads, minds_others)?
         }
         _ => Bound::by_default(cores, ranks, threads, minds_others),
     };
@@ -417,7 +418,8 @@ impl Bound {
         policy: &Policy,
         parts: &policy::Parts,
         cores: Vec<Core>,
-        (ranks, threads): (u32, usize),
+        ranks: u32,
+        threads: usize,
         minds_others: bool,
     ) -> Result<Bound, NoPlan> {
         let target = policy.bind_to.as_ref().map(|bind| &bind.target);

@@ -99,10 +99,8 @@ pub fn memory(plan: &Plan) -> io::Result<Memory> {
 
 /// What is allowed beside shared memory, if anything is.
 fn other_fabrics(plan: &Plan) -> Option<String> {
-    let set = plan.environment.iter().rev().find(|(name, _)| name == FABRIC).map(|(_, value)| value.clone());
     // All programs of a job have the same.
-    let environment = &plan.programs[0].environment;
-    let list = set.or_else(|| environment.value(FABRIC, std::env::var_os(FABRIC))).unwrap_or_default();
+    let list = plan.programs[0].variable(&plan.environment, FABRIC).unwrap_or_default();
     let list = list.to_string_lossy();
     let others: Vec<&str> = list.split(',').map(str::trim).filter(|name| *name != "shm").collect();
     match (list.trim().is_empty(), others.join(",")) {
