@@ -107,8 +107,10 @@ fn memory_is_shared_where_memfd_is_forbidden() {
 
 #[test]
 fn messages_go_over_tcp_where_no_memory_can_be_shared() {
-    let no_tmpfs = "for folder in /dev/shm /run/shm /tmp /var/tmp; do \
-        if [ -d $folder ]; then mount --bind /usr $folder || exit 9; fi; done; exec \"$0\" \"$@\"";
+    // The programs of this test may themselves lie in one of these folders: they stay readable.
+    let no_tmpfs = "for folder in /dev/shm /run/shm /tmp /var/tmp; do if [ -d $folder ]; then \
+        mount --bind $folder $folder && mount -o remount,bind,ro $folder || exit 9; \
+        fi; done; exec \"$0\" \"$@\"";
     let wall = ["unshare", "--mount", "sh", "-c", no_tmpfs];
     if !can_unshare(&wall) {
         return;
