@@ -1,4 +1,4 @@
-/* What a small message costs in instructions, for `cargo xtask instructions`: rank 0 sends 8 bytes
+/* What a small message costs in instructions, for `cargo system-tests instructions`: rank 0 sends 8 bytes
  * to rank 1, and valgrind counts inside `counted_send` and `counted_receive` only. No benchmark: it
  * measures no time, and is run under valgrind alone.
  *

@@ -5,7 +5,7 @@
 // Ranks are killed at any moment, every 50 to 500 milliseconds, within recoveries too, and come back each time; what all have done
 // together is right each time that it succeeds (D1, D2, R1, R9). At the end nothing is left over: no descriptor more than one
 // recovery needs, and no memory that grows. STORM_SECONDS says how long, and then --max-restarts must allow for it; with STORM_OUTSIDE
-// somebody else kills (cargo xtask soak).
+// somebody else kills (cargo system-tests soak).
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "dice.h"

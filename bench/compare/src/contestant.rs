@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use super::namespaces;
 use super::providers::EXPLAIN;
-use xtask::venv::{self, Package};
+use system_tests::venv::{self, Package};
 
 /// An implementation of MPI that weft is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -17,7 +17,7 @@ use super::namespaces::{self, Namespaces};
 use super::providers;
 use super::row::{Floor, Row, Unit};
 use super::samples::{self, Point, Series};
-use xtask::{job, loader, measured, venv};
+use system_tests::{job, loader, measured, venv};
 
 /// Everything that runs need, ready.
 pub struct Field {
@@ -410,7 +410,7 @@ mod tests {
 
     fn floors(folder: &Path) -> (PathBuf, PathBuf) {
         let mut make = Command::new("make");
-        make.arg("--silent").arg("-C").arg(xtask::workspace_root().join("bench"));
+        make.arg("--silent").arg("-C").arg(system_tests::workspace_root().join("bench"));
         make.arg(format!("OUT={}", folder.display())).arg("CFLAGS=-O1 -Wall -Wextra -Werror").arg("floors");
         job::succeed("make floors", &mut make, TEST_LIMIT, &folder.join("make.log")).unwrap();
         (folder.join("floors"), folder.join("stopwatch"))

@@ -14,7 +14,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match weft_compare::run(&xtask::workspace_root(), &Arguments::parse().options) {
+    match weft_compare::run(&system_tests::workspace_root(), &Arguments::parse().options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use xtask::plot;
+use system_tests::plot;
 
 use super::Options;
 use super::about::About;

@@ -10,7 +10,7 @@ use super::about::About;
 use super::judge::{Measured, Verdict};
 use super::samples::Series;
 use super::tell;
-use xtask::plot::{self, Chart};
+use system_tests::plot::{self, Chart};
 
 /// Rewrites the generated part of the page, and the pictures.
 ///
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_committed_page_has_its_markers() {
-        let page = xtask::workspace_root().join("docs/performance.md");
+        let page = system_tests::workspace_root().join("docs/performance.md");
         assert!(replaced(&fs::read_to_string(page).unwrap(), "").is_some());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use xtask::{job, loader, measured};
+use system_tests::{job, loader, measured};
 
 use super::contestant::{Contestant, Job, Place, Way};
 

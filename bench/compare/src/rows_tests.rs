@@ -40,7 +40,7 @@ fn every_gate_on_a_floor_has_its_floor_in_the_row() {
 
 #[test]
 fn programs_and_floors_are_in_the_tree() {
-    let bench = xtask::workspace_root().join("bench");
+    let bench = system_tests::workspace_root().join("bench");
     let floors: String = ["memory.c", "sockets.c", "yields.c", "providers.c"]
         .map(|name| std::fs::read_to_string(bench.join("floors").join(name)).unwrap())
         .concat();
@@ -54,7 +54,7 @@ fn programs_and_floors_are_in_the_tree() {
 
 #[test]
 fn every_gate_of_the_page_is_in_a_row() {
-    let page = std::fs::read_to_string(xtask::workspace_root().join("docs/performance.md")).unwrap();
+    let page = std::fs::read_to_string(system_tests::workspace_root().join("docs/performance.md")).unwrap();
     let named: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| G")?.split(' ').next()).collect();
     assert!(named.len() > 10, "the page lists its gates");

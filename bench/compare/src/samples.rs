@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::row::Unit;
-use xtask::measured;
+use system_tests::measured;
 
 /// What one run says of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

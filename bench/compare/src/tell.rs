@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::judge::{Measured, Verdict};
 use super::samples::Series;
-use xtask::plot;
+use system_tests::plot;
 
 /// The table of one row, with its verdicts below.
 pub fn table(measured: &Measured) -> String {

@@ -1,6 +1,7 @@
 //! The tree as it stands: its generated files are fresh, and it keeps the rules.
 
-use xtask::{generate, tidy, workspace_root};
+use system_tests::workspace_root;
+use xtask::{generate, tidy};
 
 #[test]
 fn generated_files_are_fresh() {

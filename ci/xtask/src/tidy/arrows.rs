@@ -11,12 +11,12 @@ pub fn check(files: &[File]) -> Vec<Finding> {
         .collect()
 }
 
-/// The rooms of the workspace, without the chores and the comparison.
+/// The rooms of the workspace, without the chores, the comparison and the tests of what is installed.
 pub fn rooms(files: &[File]) -> Vec<&str> {
     files
         .iter()
         .filter_map(|file| room_of(&file.path))
-        .filter(|room| !["compare", "xtask"].contains(room))
+        .filter(|room| !["compare", "system-tests", "xtask"].contains(room))
         .collect()
 }
 
@@ -116,8 +116,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pmix-sys", &[]),
     ("hwloc", &[]),
     ("hwloc-reader", &[]),
-    ("xtask", &[]),
-    ("compare", &["xtask"]),
+    ("xtask", &["system-tests"]),
+    ("compare", &["system-tests"]),
+    ("system-tests", &[]),
     (
         "fuzz",
         &[

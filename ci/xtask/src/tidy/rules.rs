@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use system_tests::c_tests;
+
 use super::{File, Finding};
-use crate::c_tests;
 
 /// What is wrong with the table.
 pub fn check(files: &[File]) -> Vec<Finding> {

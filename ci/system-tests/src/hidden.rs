@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
 use crate::job::{self, Finished};
+use crate::tally::Tally;
 
 /// Why a fabric of libfabric cannot be had on this machine; none where a job over it starts, and none where it fails in
 /// another way, for the tests to tell.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::c_tests::Tally;
 use crate::job::{self, Finished};
+use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::c_tests::Tally;
 use crate::hidden;
 use crate::job::{self, Ending, Finished};
 use crate::launchers::PRRTE_OPTIONS;
 use crate::survivors;
+use crate::tally::Tally;
 use crate::venv;
 
 /// Runs all rows and all faults with the weft in `prefix`; with `write_docs` the table goes to `docs/clusters.md`, which
@@ -610,7 +610,7 @@ fn told(page: &Path, write: bool) -> Result<(), String> {
         (false, true) => {
             fs::write(page, new).map_err(|error| format!("cannot write {}: {error}", page.display()))
         }
-        (false, false) => Err("is not what ran here: cargo xtask cluster PREFIX --write-docs".into()),
+        (false, false) => Err("is not what ran here: cargo system-tests cluster PREFIX --write-docs".into()),
     }
 }
 
@@ -628,8 +628,8 @@ fn table() -> String {
 
 const FIRST_NODE: [&str; 2] = ["10.213.78.1", "10.213.79.1"];
 const SECOND_NODE: [&str; 2] = ["10.213.78.2", "10.213.79.2"];
-const BEGIN: &str = "<!-- written by `cargo xtask cluster`: begin -->";
-const END: &str = "<!-- written by `cargo xtask cluster`: end -->";
+const BEGIN: &str = "<!-- written by `cargo system-tests cluster`: begin -->";
+const END: &str = "<!-- written by `cargo system-tests cluster`: end -->";
 /// Above the watchdogs of the programs.
 const LIMIT: Duration = Duration::from_secs(240);
 /// What a job with a fault may take, with starting it and with a timeout of two seconds in it, on a busy machine.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
 use crate::job::{self, Ending, Finished};
 use crate::survivors;
+use crate::tally::Tally;
 use crate::venv;
 
 /// Runs all of it with the weft in `prefix`.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
+use crate::tally::Tally;
 use crate::{job, loader, measured, venv};
 
 /// Runs all pairs of compiler, library and launcher that must work, with the weft in `prefix`.

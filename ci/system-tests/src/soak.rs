@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::c_tests::Tally;
 use crate::job;
+use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
 use crate::job;
+use crate::tally::Tally;
 
 mod locked;
 
@@ -53,7 +53,7 @@ pub fn run(root: &Path, prefix: &Path, renew: bool) -> Result<Tally, String> {
         tally.note(&format!("{name}: {count} instructions"), verdict.result());
         if let Verdict::Shrunk { kept } = verdict {
             println!(
-                "  less than the {kept} that are kept: keep the gain with `cargo xtask instructions PREFIX --renew`"
+                "  less than the {kept} that are kept: keep the gain with `cargo system-tests instructions PREFIX --renew`"
             );
         }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
 use crate::job;
+use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]

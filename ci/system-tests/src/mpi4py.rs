@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::c_tests::Tally;
 use crate::job::Finished;
+use crate::tally::Tally;
 use crate::{job, venv};
 
 /// Builds mpi4py if it is not there for the weft in `prefix`.
