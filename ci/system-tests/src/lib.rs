@@ -1,5 +1,5 @@
-//! Tests of an installed weft: programs are compiled with its `mpicc`, started by its `weftrun` or by the launchers
-//! of others, and judged by how they end and what they print. Nothing of weft is linked.
+//! Tests of an installed weft: programs are compiled with its `mpicc`, started by its `weftrun` or by the
+//! launchers of others, and judged by how they end and what they print. Nothing of weft is linked.
 //!
 //! | part | what it does |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | [`mpi4py`] | builds mpi4py, and runs its tests |
 //! | [`demo`] | shows it at work, with a table and a [`plot`] |
 //!
-//! [`job`] starts programs, [`venv`] installs other implementations of MPI, [`measured`] reads what benchmarks print,
-//! [`loader`] finds what a program loads: `weft-compare` uses these too.
+//! [`job`] starts programs, [`venv`] installs other implementations of MPI, [`measured`] reads what
+//! benchmarks print, [`loader`] finds what a program loads: `weft-compare` uses these too.
 
 pub mod c_tests;
 pub mod cluster;
