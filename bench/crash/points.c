@@ -2,10 +2,10 @@
 // (docs/decisions/0031):
 //     points KIND COUNT MODE [cold]
 // Between two marks the ranks do an operation on COUNT numbers and recover by MODE (blank, blank-continue,
-// shrink) when a member has died; then they do it again, where all that live must succeed. KIND is an operation's
-// name, or `recover`: nothing but the recovery from a member that has died before. Cold: they have hardly talked
-// to each other before the first mark, so that connections and boards come about behind it. Each rank that lives
-// says `ok`.
+// shrink) when a member has died; then they do it again, where all that live must succeed. KIND is an
+// operation's name, or `recover`: nothing but the recovery from a member that has died before. Cold: they
+// have hardly talked to each other before the first mark, so that connections and boards come about behind
+// it. Each rank that lives says `ok`.
 #define _POSIX_C_SOURCE 200809L
 #define CHECK_WATCHDOG_SECONDS 15
 #include "../tests/check.h"

@@ -2,12 +2,12 @@
  *
  *     weftrun --ft=rebuild --max-restarts 1000 -n 4 ./kills FILE KILLS MESSAGES MEBIBYTES SEED
  *
- * In each of so many rounds all exchange messages, hear of nobody's end, and then one rank kills itself while the
- * others wait for it: in a receive from it, in a reduction, or in a receive from anybody. It is started again, and
- * the next round begins. FILE is memory in common, which no death takes away, and holds what came of it
- * (`cargo system-tests kills` reads it): of each round when the rank died, how many have noticed, and how late the
- * last was. MESSAGES go round in a ring in each round; a victim has MEBIBYTES of memory, all of it touched, which
- * the system takes away when it ends. */
+ * In each of so many rounds all exchange messages, hear of nobody's end, and then one rank kills itself while
+ * the others wait for it: in a receive from it, in a reduction, or in a receive from anybody. It is started
+ * again, and the next round begins. FILE is memory in common, which no death takes away, and holds what came
+ * of it (`cargo system-tests kills` reads it): of each round when the rank died, how many have noticed, and
+ * how late the last was. MESSAGES go round in a ring in each round; a victim has MEBIBYTES of memory, all of
+ * it touched, which the system takes away when it ends. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <mpi.h>

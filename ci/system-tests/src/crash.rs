@@ -1,6 +1,7 @@
-//! Processes that die at a step that is given: `bench/crash/points.c` on a library with crash points (docs/decisions/0031), over
-//! shm, over tcp, and where two ranks share memory and the others do not. For each of some operations a first run tells how many steps each rank makes; then one rank dies at one of them in
-//! each run, and the others must end well, with the right results.
+//! Processes that die at a step that is given: `bench/crash/points.c` on a library with crash points
+//! (docs/decisions/0031), over shm, over tcp, and where two ranks share memory and the others do not. For
+//! each of some operations a first run tells how many steps each rank makes; then one rank dies at one of
+//! them in each run, and the others must end well, with the right results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -194,7 +195,7 @@ fn was_killed(output: &str, rank: u32) -> bool {
     output.lines().any(|line| line.contains(&words) && line.contains(" was killed by SIGKILL"))
 }
 
-/// The steps to die at, so many of so many.
+/// The steps at which a rank dies: `samples` of its `count` steps, or all of them.
 fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
     if options.all || count <= samples {
         return (1..=count).collect();
@@ -204,10 +205,12 @@ fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
     (0..samples).map(|sample| 1 + shift + sample * count / samples).collect()
 }
 
-/// Each two ranks share memory, and go to the others over tcp. Fewer deaths are tried there: each way has its own.
+/// Each two ranks share memory, and go to the others over tcp. Fewer deaths are tried there: each way has its
+/// own.
 const MIXED: &str = "mixed";
 const FABRICS: [&str; 3] = ["shm", "tcp", MIXED];
-/// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones, which both copy.
+/// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones,
+/// which both copy.
 const STORIES: [Story; 28] = [
     warm("barrier", 1, "blank"),
     warm("bcast", 4, "shrink"),

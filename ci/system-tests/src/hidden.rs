@@ -1,8 +1,9 @@
 //! weft where there is no libfabric, where nobody asked for it, and after it was used.
 //!
-//! One binary is for both kinds of machines: nothing that is installed links the library, a job that does not name it
-//! opens nothing of it, and a job that names it where it is not there says so. It is hidden here as on a machine that never had
-//! it, as far as a loader can tell: in a mount namespace an empty file lies over each of its files.
+//! One binary is for both kinds of machines: nothing that is installed links the library, a job that does not
+//! name it opens nothing of it, and a job that names it where it is not there says so. It is hidden here as
+//! on a machine that never had it, as far as a loader can tell: in a mount namespace an empty file lies over
+//! each of its files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use crate::job::{self, Finished};
 use crate::tally::Tally;
 
-/// Why a fabric of libfabric cannot be had on this machine; none where a job over it starts, and none where it fails in
-/// another way, for the tests to tell.
+/// Why a fabric of libfabric cannot be had on this machine; none where a job over it starts, and none where
+/// it fails in another way, for the tests to tell.
 pub fn absent(bin: &Path, fabric: &str, program: &Path) -> Option<String> {
     let finished = job_over(bin, fabric, program).ok()?;
     if finished.succeeded() { None } else { reason(&finished.output) }
@@ -24,8 +25,8 @@ fn reason(output: &str) -> Option<String> {
     output.lines().find(told).map(|line| line.trim().to_owned())
 }
 
-/// Whether a job over the provider shm that ends well leaves files behind; it runs where `/dev/shm` is its own. The inner
-/// error is why that cannot be looked at here.
+/// Whether a job over the provider shm that ends well leaves files behind; it runs where `/dev/shm` is its
+/// own. The inner error is why that cannot be looked at here.
 pub fn leaves_nothing(bin: &Path, hello: &Path) -> Result<Result<(), String>, String> {
     let log = hello.with_extension("log");
     let mut tried = Command::new(NAMESPACE[0]);

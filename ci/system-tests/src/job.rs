@@ -87,8 +87,8 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> Result<Finishe
     let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let copy = file.try_clone().map_err(|error| format!("cannot write {}: {error}", log.display()))?;
     let start = Instant::now();
-    // Its input stays open and silent, as on a terminal where nobody types. Hydra hands an end of input on to its proxy, and
-    // is itself ended by SIGPIPE where a short job is over by then.
+    // Its input stays open and silent, as on a terminal where nobody types. Hydra hands an end of input on to
+    // its proxy, and is itself ended by SIGPIPE where a short job is over by then.
     let child = command.stdin(Stdio::piped()).stdout(file).stderr(copy).spawn();
     let mut child =
         child.map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;

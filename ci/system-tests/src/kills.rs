@@ -1,5 +1,5 @@
-//! Deaths that must be noticed: `bench/failures/kills.c` in job after job, whose processes die and are started again, and what came of
-//! each death. None may be missed and none invented; how soon it was noticed is told.
+//! Deaths that must be noticed: runs `bench/failures/kills.c` in job after job, whose processes die and are
+//! started again. No death may be missed and none invented; how soon the other ranks notice a death is told.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,9 @@
-//! Programs on weft under the process managers that people use, on this one host: Hydra (of MPICH) by PMI-1 and PMI-2,
-//! over an inherited socket and over a port, and PRRTE (of Open MPI) by PMIx. Both launchers come from PyPI.
+//! Programs on weft under the process managers that people use, on this one host: Hydra (of MPICH) by PMI-1
+//! and PMI-2, over an inherited socket and over a port, and PRRTE (of Open MPI) by PMIx. Both launchers come
+//! from PyPI.
 //!
-//! Each launcher runs a job that goes well, one that aborts, and some that lose a rank, before, in and after MPI_Init; and
-//! the launches that cannot be are tried, which must be told with a remedy.
+//! Each launcher runs a job that goes well, one that aborts, and some that lose a rank, before, in and after
+//! MPI_Init; and the launches that cannot be are tried, which must be told with a remedy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -141,8 +142,8 @@ impl Place {
             ("aborts", Some(7), &["MPI_Abort(MPI_COMM_WORLD, 7)"]),
             ("killed", Some(launcher.status_when_killed), &[]),
             ("early", Some(launcher.status_when_early), early),
-            // Hydra stumbles where a rank is killed while it starts others, now and then over its own SIGPIPE, and later takes the
-            // statuses of those that it ended then together.
+            // Hydra stumbles where a rank is killed while it starts others, now and then over its own
+            // SIGPIPE, and later takes the statuses of those that it ended then together.
             ("shot", None, &[]),
             ("within", None, &[]),
         ];
@@ -162,8 +163,8 @@ impl Place {
         }
     }
 
-    /// `weftrun` hands jobs for other hosts on to these launchers. They start here what they would start there: Hydra forks, and
-    /// PRRTE has a program in the place of `ssh` that does not go anywhere.
+    /// `weftrun` hands jobs for other hosts on to these launchers. They start here what they would start
+    /// there: Hydra forks, and PRRTE has a program in the place of `ssh` that does not go anywhere.
     fn handed_on(&self, tally: &mut Tally, weftrun: &Path, hydra: &Path, prrte: &Path) -> Result<(), String> {
         let agent = self.program.with_file_name("no-ssh");
         let script = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec sh -c \"$*\"\n";

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::job;
 
-/// The file of libfabric that `program` loads, by the word of `ldd`; the bare soname, which means the system's library,
-/// where `program` is none or loads none. What `ldd` says is kept in `log`.
+/// The file of libfabric that `program` loads, by the word of `ldd`; the bare soname, which means the
+/// system's library, where `program` is none or loads none. What `ldd` says is kept in `log`.
 pub fn libfabric_of(program: Option<&Path>, log: &Path) -> PathBuf {
     let said = |program: &Path| job::succeed("ldd", Command::new("ldd").arg(program), LIMIT, log).ok();
     let found = program.and_then(said).and_then(|finished| loaded(&finished.output));

@@ -1,8 +1,9 @@
 //! mpi4py, built from its source with the installed `mpicc`, and its own tests on the installed library.
 //!
-//! The source comes from PyPI into `target/mpi4py`, and is built once for each `mpi.h`. What mpi4py's tests leave
-//! out by themselves is counted and named; what is left out here, because weft has no such function yet, is named
-//! with that function. It is run as soon as `docs/mpi-coverage.md` says that the function works.
+//! The source comes from PyPI into `target/mpi4py`, and is built once for each `mpi.h`. What mpi4py's tests
+//! leave out by themselves is counted and named; what is left out here, because weft has no such function
+//! yet, is named with that function. It is run as soon as `docs/mpi-coverage.md` says that the function
+//! works.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,7 +166,8 @@ impl Place {
     }
 }
 
-/// The job must have ended well, and all its ranks too; the answer says what was run and what mpi4py itself skipped.
+/// The job must have ended well, and all its ranks too; the answer says what was run and what mpi4py itself
+/// skipped.
 fn judge(finished: &Finished, ranks: u32) -> Result<String, String> {
     let said = judge_output(&finished.output, ranks)?;
     if finished.succeeded() { Ok(said) } else { Err(finished.account()) }
@@ -287,8 +289,9 @@ const MODULES: [&str; 42] = [
     "op",
 ];
 
-/// Tests of mpi4py 4.1 that no library passes which has unnamed pairs of a value and an index (MPI 5.0 §6.9.4): they take a
-/// datatype whose combiner is `MPI_COMBINER_VALUE_INDEX` for predefined, and want it not to be.
+/// Tests of mpi4py 4.1 that no library passes which has unnamed pairs of a value and an index (MPI 5.0
+/// §6.9.4): they take a datatype whose combiner is `MPI_COMBINER_VALUE_INDEX` for predefined, and want it not
+/// to be.
 const WRONG: [&str; 2] =
     ["test_datatype.TestDatatypeCreate.testValueIndex", "test_datatype.TestDatatypePickle.testValueIndex"];
 
@@ -311,8 +314,8 @@ const GAPS: &[Gap] = &[
     Gap { tests: "test_msgspec.TestMessageRMA.*", needs: "MPI_Put" },
 ];
 
-/// What says nothing to other ranks, and takes long in Python: datatypes, and messages from a rank to itself over
-/// `MPI_COMM_SELF`, which go over no fabric. One run of one rank is enough.
+/// What says nothing to other ranks, and takes long in Python: datatypes, and messages from a rank to itself
+/// over `MPI_COMM_SELF`, which go over no fabric. One run of one rank is enough.
 const ALONE: [&str; 6] = [
     "test_datatype.TestDatatypePickle.*",
     "test_datatype.TestDatatypeCreate.*",

@@ -66,7 +66,8 @@ impl Place {
         }
     }
 
-    /// weft on the libfabric that MPICH brings: messages of all sizes, often enough to go through all buffers of a provider.
+    /// weft on the libfabric that MPICH brings: messages of all sizes, often enough to go through all buffers
+    /// of a provider.
     fn newer_libfabric(&self, tally: &mut Tally, weft: &Side, peer: &Side, weftrun: &Path) {
         let log = self.folder.join("run.log");
         let library = loader::libfabric_of(Some(&peer.library.join("libmpi_abi.so.1")), &log);

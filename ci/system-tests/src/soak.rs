@@ -1,6 +1,7 @@
-//! A storm that lasts: ranks are killed at any moment and started again, for minutes, and nothing of them may be left. The one rank
-//! that is never killed, the launcher and the memory in common are measured while it goes on: own memory, descriptors, processes;
-//! and at the end no process is there, and `/dev/shm` is as it was.
+//! A storm that lasts: ranks are killed at any moment and started again, for minutes, and nothing of them may
+//! be left. The one rank that is never killed, the launcher and the memory in common are measured while it
+//! goes on: own memory, descriptors, processes; and at the end no process is there, and `/dev/shm` is as it
+//! was.
 
 use std::collections::BTreeMap;
 use std::fs;

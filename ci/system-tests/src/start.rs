@@ -1,8 +1,8 @@
 //! How a job on one node starts: what its ranks ask of the system, by a trace of their calls.
 //!
-//! The launcher hands rank, size, cpus and memory down, so a rank has nothing to find out: it opens no socket, reads
-//! nothing about the machine and starts no thread. Each such call would cost as much as a rank's whole start once
-//! there are many of them.
+//! The launcher hands rank, size, cpus and memory down, so a rank has nothing to find out: it opens no
+//! socket, reads nothing about the machine and starts no thread. Each such call would cost as much as a
+//! rank's whole start once there are many of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +36,8 @@ fn judge(trace: &str, program: &str, ranks: usize) -> Result<(), String> {
         if let Some((call, why)) = calls.iter().find_map(|call| Some((call, unwanted(call)?))) {
             return Err(format!("a rank {why}: {call}"));
         }
-        // What the loader does before is not ours, and how often a rank waits is up to who else wants its cpu.
+        // What the loader does before is not ours, and how often a rank waits is up to who else wants its
+        // cpu.
         let own = calls.iter().skip_while(|call| !call.contains("cmd=init"));
         let ours = own.filter(|call| !waits(call)).count();
         if ours == 0 || OWN_CALLS_MAX < ours {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::job;
 
-/// Runs a job whose last rank kills itself; so many others must go on. What they say is the answer. The launcher may end with any
-/// status: some tell that of the one that was killed.
+/// Runs a job of `ranks` ranks whose last rank kills itself; all others must go on by `mode`. Answers what
+/// they say of it. The launcher may end with any status: some launchers hand on that of the killed rank.
 ///
 /// # Errors
 /// With all that was said, where they do not go on.
@@ -16,7 +16,8 @@ pub fn go_on(command: &mut Command, ranks: u32, mode: &str, log: &Path) -> Resul
     told(&finished.output, ranks - 1, ranks, mode).ok_or_else(|| finished.account())
 }
 
-/// Runs a job on two nodes, and cuts what lies between them when it is ready; the ranks of the first must go on by themselves.
+/// Runs a job on two nodes, and calls `cut`, which parts the nodes, when all ranks are ready; the ranks of
+/// the first node must go on by themselves. Answers what they say of it.
 ///
 /// # Errors
 /// With all that was said, where they do not; or why the nodes could not be parted.
@@ -49,7 +50,7 @@ pub fn go_on_alone(
     told(&said(), ranks / 2, ranks, mode).ok_or_else(said)
 }
 
-/// What those say who go on, if they are so many.
+/// What the output says behind "`left` of `ranks` go on by `mode`", where it says so.
 fn told(output: &str, left: u32, ranks: u32, mode: &str) -> Option<String> {
     let words = format!("{left} of {ranks} go on by {mode}, ");
     output.lines().find_map(|line| line.split_once(&words)).map(|(_, how)| how.to_owned())

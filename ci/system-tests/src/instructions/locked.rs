@@ -1,14 +1,14 @@
 //! Which locked instructions of the library a small message executes: none, or a lock was taken.
 //!
-//! Taking a mutex is an instruction with the prefix `lock`, or an exchange with memory, whether anybody else wants it or
-//! not; so is every other step that keeps other cores out. The disassembler says which instructions of the library are of
-//! that kind, and callgrind how often each was executed while a message was sent or received. A provider of libfabric is
-//! another library: what it locks is its own affair.
+//! Taking a mutex is an instruction with the prefix `lock`, or an exchange with memory, whether anybody else
+//! wants it or not; so is every other step that keeps other cores out. The disassembler says which
+//! instructions of the library are of that kind, and callgrind how often each was executed while a message
+//! was sent or received. A provider of libfabric is another library: what it locks is its own affair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The addresses of locked instructions in what `objdump -d --no-show-raw-insn` says of a library for x86-64, each with
-/// the function that it is in.
+/// The addresses of locked instructions in what `objdump -d --no-show-raw-insn` says of a library for x86-64,
+/// each with the function that it is in.
 pub fn locked(disassembled: &str) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     let mut function = "?";
@@ -51,8 +51,9 @@ pub fn executed(callgrind: &str, library: &str) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// That some instructions of the library were executed, and none of them locked for a message; else which, and how often. What
-/// happens once in many messages is what others do beside them, as a connection that is being opened.
+/// That some instructions of the library were executed, and none of them locked for a message; else which,
+/// and how often. What happens once in many messages is what others do beside them, as a connection that is
+/// being opened.
 ///
 /// # Errors
 /// What was locked, or that nothing can be said.

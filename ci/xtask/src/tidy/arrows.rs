@@ -135,8 +135,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-/// What tests may use besides: the engine's tests run on every fabric and on libfabric's mock provider, and those about the
-/// machine want the library built that asks hwloc.
+/// What tests may use besides: the engine's tests run on every fabric and on libfabric's mock provider, and
+/// those about the machine want the library built that asks hwloc.
 const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("messaging", &["shm", "tcp"]),
     ("collectives", &["shm", "tcp"]),

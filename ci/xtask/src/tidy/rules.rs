@@ -1,5 +1,5 @@
-//! The table of the rules of failures and their tests: every rule is there, its tests exist and bear its number, and the fabrics that the
-//! table claims are those that the tests run over.
+//! The table of the rules of failures and their tests: every rule is there, its tests exist and bear its
+//! number, and the fabrics that the table claims are those that the tests run over.
 
 use std::collections::BTreeSet;
 
