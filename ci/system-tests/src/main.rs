@@ -1,7 +1,8 @@
 //! `cargo system-tests c-tests PREFIX` and so on: runs one kind of test of an installed weft.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 use weft_system_tests::tally::Tally;
@@ -81,7 +82,12 @@ enum Kind {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().kind) {
+    let arguments = Arguments::parse();
+    if std::env::var_os(SIGNALS).is_none() {
+        eprintln!("system-tests: cannot start env: {}", with_signals());
+        return ExitCode::FAILURE;
+    }
+    match run(arguments.kind) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -89,6 +95,23 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Set for a process that ignores no signals.
+const SIGNALS: &str = "WEFT_SYSTEM_TESTS_SIGNALS";
+
+/// Starts this program anew, in this process, with no signal ignored; comes back only where that fails. Programs inherit which
+/// signals are ignored, and `nohup` and scripts that start something in the background ignore some, which tests send.
+fn with_signals() -> std::io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    Command::new("env")
+        .args(["--default-signal=HUP,INT,QUIT,TERM,PIPE", &format!("{SIGNALS}=default")])
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .exec()
 }
 
 /// True when no test has failed.
