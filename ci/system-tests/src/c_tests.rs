@@ -224,6 +224,9 @@ impl Place {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
         weftrun.arg(program).args(case.options);
+        for part in &case.parts {
+            weftrun.arg(":").args(&part.options).arg(program).args(&part.arguments);
+        }
         job::run(&mut weftrun, LIMIT, &program.with_extension(format!("{}.log", fabric.label())))
     }
 

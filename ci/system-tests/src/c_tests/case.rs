@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::directives::{Directives, directives};
+use super::directives::{Directives, Part, directives};
 use crate::job::{Ending, Finished};
 use crate::measured;
 
@@ -18,6 +18,8 @@ pub struct Case {
     pub options: &'static [&'static str],
     /// Options of the launcher.
     pub launch: Vec<String>,
+    /// What is started beside these ranks, as parts of the same job.
+    pub parts: Vec<Part>,
     /// The costs to choose by, where they are not those that are usual for tests.
     pub costs: Option<&'static str>,
     /// What must stand in the output.
@@ -98,7 +100,7 @@ pub fn cases(sources: &Path) -> Result<Vec<Case>, String> {
 
 /// A program that is to end with 0, and no more.
 pub fn plain(name: String, sources: Vec<PathBuf>) -> Case {
-    let (ranks, launch) = (Vec::new(), Vec::new());
+    let (ranks, launch, parts) = (Vec::new(), Vec::new(), Vec::new());
     let (says, says_not, bare, not_libfabric) = (Vec::new(), Vec::new(), None, None);
     Case {
         name,
@@ -107,6 +109,7 @@ pub fn plain(name: String, sources: Vec<PathBuf>) -> Case {
         right: Right::Zero,
         options: &[],
         launch,
+        parts,
         costs: None,
         says,
         says_not,
@@ -135,9 +138,9 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let Directives { ranks, right, launch, says, says_not, bare, not_libfabric } = asked;
+        let Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric } = asked;
         let plain = plain(name, vec![path]);
-        cases.push(Case { ranks, right, launch, says, says_not, bare, not_libfabric, ..plain });
+        cases.push(Case { ranks, right, launch, parts, says, says_not, bare, not_libfabric, ..plain });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)

@@ -4,6 +4,7 @@
 //! // ranks: 1 2 3 8      once with each of these numbers of ranks
 //! // exit: 7             this exit status is the right one; `nonzero` takes any but 0
 //! // launch: -x A=B      options for weftrun
+//! // part: -n 2 ARG       one more part of the job (MPMD): the program with this number of ranks and these arguments
 //! // says: in words      this stands somewhere in what is said; such lines may be several
 //! // says not: in words  this does not
 //! // bare: it counts …    left out where the library is instrumented, for this reason
@@ -19,10 +20,20 @@ pub struct Directives {
     pub ranks: Vec<u32>,
     pub right: Right,
     pub launch: Vec<String>,
+    pub parts: Vec<Part>,
     pub says: Vec<String>,
     pub says_not: Vec<String>,
     pub bare: Option<String>,
     pub not_libfabric: Option<String>,
+}
+
+/// A further part of a job of several programs: the same program with other arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Options of the launcher.
+    pub options: Vec<String>,
+    /// Arguments of the program.
+    pub arguments: Vec<String>,
 }
 
 /// Reads the head of a program's source; an error says what is missing or wrong there.
@@ -44,11 +55,19 @@ pub fn directives(text: &str) -> Result<Directives, String> {
         return Err("no number of ranks".into());
     }
     let launch = asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let parts = all("part").into_iter().map(part).collect();
     let text_of = |word| asked(word).map(|words| words.trim().to_owned());
     let texts_of = |word| all(word).into_iter().map(|words| words.trim().to_owned()).collect();
     let (says, says_not) = (texts_of("says"), texts_of("says not"));
     let (bare, not_libfabric) = (text_of("bare"), text_of("not libfabric"));
-    Ok(Directives { ranks, right, launch, says, says_not, bare, not_libfabric })
+    Ok(Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric })
+}
+
+/// The options `-n N` of a further part, and the arguments behind them.
+fn part(words: &str) -> Part {
+    let mut words = words.split_whitespace().map(str::to_owned);
+    let options = words.by_ref().take(2).collect();
+    Part { options, arguments: words.collect() }
 }
 
 #[cfg(test)]
@@ -69,6 +88,10 @@ mod tests {
         assert_eq!((asked.ranks, asked.right), (vec![3], Right::SaysOk));
         assert_eq!((asked.launch.join(" "), asked.says.join(", ")), ("-x A=B -l".into(), "a: b, d".into()));
         assert_eq!(asked.says_not, ["c"]);
+        let asked = directives("// ranks: 1\n// part: -n 2 second last\n// part: -n 1\n").unwrap();
+        let words: Vec<_> =
+            asked.parts.iter().map(|part| [part.options.join(" "), part.arguments.join(" ")]).collect();
+        assert_eq!(words, [["-n 2", "second last"], ["-n 1", ""]]);
         assert_eq!(directives("// exit: nonzero\n// ranks: 1\n").unwrap().right, Right::NotZero);
     }
 
