@@ -1,13 +1,43 @@
-//! What an exported function knows about itself when it has to report an error, and what may leave it.
+//! What every exported function has in common: its two names, whose error handler it calls, and what may leave it.
 
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
-/// An exported function, named for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The C name without the profiling prefix, `MPI_Send`.
-    pub name: &'static str,
+/// Defines functions of the C ABI, each under the names `MPI_X` and `PMPI_X`. Write a function as if `MPI_X` were a
+/// safe Rust function; the body may call `unsafe` functions all the same.
+///
+/// Both names are exported with the same body, and neither calls the other: a tool that replaces `MPI_X` sees the
+/// calls of the program alone, and `PMPI_X` always reaches this library. Optimised builds have one function with two
+/// names (docs/decisions/0082).
+macro_rules! exported {
+    ($(
+        $(#[doc = $line:literal])+
+        fn $name:ident($($parameter:ident: $kind:ty),* $(,)?) -> $result:ty { $($body:tt)* }
+    )+) => {$(
+        $(#[doc = $line])+
+        ///
+        /// # Safety
+        /// The caller keeps what the MPI standard asks of the callers of this function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($parameter: $kind),*) -> $result {
+            // SAFETY: what the body asks of its callers is what the MPI standard asks of the caller of this function,
+            // and the arguments are the caller's, at most widened.
+            $crate::entry::run(|| unsafe { $($body)* })
+        }
+
+        const _: () = {
+            /// # Safety
+            /// The caller keeps what the MPI standard asks of the callers of this function.
+            #[unsafe(export_name = concat!("P", stringify!($name)))]
+            unsafe extern "C-unwind" fn profiled($($parameter: $kind),*) -> $result {
+                // SAFETY: what the body asks of its callers is what the MPI standard asks of the caller of this
+                // function, and the arguments are the caller's, at most widened.
+                $crate::entry::run(|| unsafe { $($body)* })
+            }
+        };
+    )+};
 }
+
+pub(crate) use exported;
 
 /// Whose error handler an error goes to (MPI 5.0 §9.3): the object of the call, or the initial one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use weft::{Class, Error};
 
-use crate::entry::{Entry, Target};
+use crate::entry::Target;
 use crate::errors;
 use crate::generated::constants::*;
 use crate::status;
 use crate::types::*;
 
-/// Answers a call of a function that has no body yet.
+/// Answers a call of the function `name`, which has no body yet.
 #[cold]
-pub(crate) fn unsupported(entry: &'static Entry, target: Target) -> c_int {
-    let remedy = format!("{}; {} lists all that works", instead_of(entry.name), page());
+pub(crate) fn unsupported(name: &'static str, target: Target) -> c_int {
+    let remedy = format!("{}; {} lists all that works", instead_of(name), page());
     let error = Error::new(Class::Unsupported, "this function is not there yet").remedy(remedy);
-    errors::raise(entry.name, target, &error)
+    errors::raise(name, target, &error)
 }
 
 /// What does in the place of a function.

@@ -18,10 +18,8 @@ pub struct Bodies(HashMap<String, Body>);
 /// One hand-written function.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Its path in the crate, `crate::bodies::point_to_point::mpi_send`.
+    /// Its path from the root of the crate, `bodies::point_to_point::mpi_send`.
     pub path: String,
-    /// It is declared `unsafe`.
-    pub is_unsafe: bool,
     /// It takes a `Way`.
     pub has_ways: bool,
 }
@@ -34,11 +32,11 @@ impl Bodies {
             let text =
                 fs::read_to_string(&file).map_err(|source| file_error(&file.to_string_lossy(), source))?;
             let module = module_path(file.strip_prefix(root.join(FOLDER)).unwrap_or(&file));
-            for Declaration { line, name, is_unsafe, has_ways } in declarations(&text) {
+            for Declaration { line, name, has_ways } in declarations(&text) {
                 let place = format!("{}:{line}", file.strip_prefix(root).unwrap_or(&file).display());
                 let known = tables.functions.iter().any(|function| function.body_name() == name);
-                let path = format!("crate::bodies{module}::{name}");
-                let earlier = found.insert(name.to_string(), Body { path, is_unsafe, has_ways });
+                let path = format!("bodies{module}::{name}");
+                let earlier = found.insert(name.to_string(), Body { path, has_ways });
                 check(&place, name, known, earlier.as_ref())?;
             }
         }
@@ -53,8 +51,7 @@ impl Bodies {
     /// Of these names; those that end with a star take a `Way`.
     #[cfg(test)]
     pub fn of(names: &[&str]) -> Bodies {
-        let body =
-            |name: &str, has_ways| Body { path: format!("crate::bodies::{name}"), is_unsafe: true, has_ways };
+        let body = |name: &str, has_ways| Body { path: format!("bodies::{name}"), has_ways };
         let named = |name: &&str| {
             let plain = name.trim_end_matches('*');
             (plain.to_string(), body(plain, name.ends_with('*')))
@@ -83,7 +80,6 @@ fn check(place: &str, name: &str, known: bool, earlier: Option<&Body>) -> Result
 struct Declaration<'a> {
     line: usize,
     name: &'a str,
-    is_unsafe: bool,
     has_ways: bool,
 }
 
@@ -97,16 +93,13 @@ fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
     lines.filter_map(|(index, line, from_here)| {
         let rest = line.trim_start();
         let rest = rest.strip_prefix("pub(crate) ").or_else(|| rest.strip_prefix("pub "))?;
-        let (rest, is_unsafe) = match rest.strip_prefix("unsafe ") {
-            Some(rest) => (rest, true),
-            None => (rest, false),
-        };
+        let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
         let name = rest.strip_prefix("fn ")?.split(['(', '<']).next()?;
         let has_ways = || {
             let parameters = from_here.split_once(") ->").map_or("", |(parameters, _)| parameters);
             parameters.trim_end().trim_end_matches(',').ends_with("way: Way")
         };
-        let declaration = || Declaration { line: index + 1, name, is_unsafe, has_ways: has_ways() };
+        let declaration = || Declaration { line: index + 1, name, has_ways: has_ways() };
         name.starts_with("mpi_").then(declaration)
     })
 }
@@ -143,14 +136,14 @@ mod tests {
     fn finds_declarations_and_nothing_else() {
         let text = "pub unsafe fn mpi_send(\n    pub fn mpi_wtime() -> f64 {\n// pub fn mpi_no(\nfn mpi_private() {}\n\
                     pub(crate) fn mpi_barrier(comm: MPI_Comm) {}\npub fn other() {}\n";
-        let declared = |line, name, is_unsafe, has_ways| Declaration { line, name, is_unsafe, has_ways };
+        let declared = |line, name, has_ways| Declaration { line, name, has_ways };
         let found: Vec<_> = declarations(text).collect();
-        let others = [declared(2, "mpi_wtime", false, false), declared(5, "mpi_barrier", false, false)];
-        assert_eq!(found[0], declared(1, "mpi_send", true, false));
+        let others = [declared(2, "mpi_wtime", false), declared(5, "mpi_barrier", false)];
+        assert_eq!(found[0], declared(1, "mpi_send", false));
         assert_eq!(found[1..], others);
         let ways = "pub unsafe fn mpi_bcast(\n    n: c_int,\n    way: Way,\n) -> c_int {\npub fn mpi_x(way: Way) -> c_int {";
         let found: Vec<_> = declarations(ways).collect();
-        assert_eq!(found, [declared(1, "mpi_bcast", true, true), declared(5, "mpi_x", false, true)]);
+        assert_eq!(found, [declared(1, "mpi_bcast", true), declared(5, "mpi_x", true)]);
     }
 
     #[test]
@@ -162,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_misspelt_or_doubled_body_is_an_error() {
-        let earlier = Body { path: "crate::bodies::a::mpi_send".into(), is_unsafe: true, has_ways: false };
+        let earlier = Body { path: "bodies::a::mpi_send".into(), has_ways: false };
         assert!(check("f.rs:1", "mpi_send", true, None).is_ok());
         let doubled = check("f.rs:1", "mpi_send", true, Some(&earlier)).unwrap_err().to_string();
-        assert!(doubled.contains("crate::bodies::a::mpi_send"), "{doubled}");
+        assert!(doubled.contains("bodies::a::mpi_send"), "{doubled}");
         let misspelt = check("f.rs:7", "mpi_sned", false, None).unwrap_err().to_string();
         assert!(misspelt.starts_with("f.rs:7") && misspelt.contains("lower case"), "{misspelt}");
     }

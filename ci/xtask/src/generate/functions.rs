@@ -1,7 +1,5 @@
-//! The exported functions: `MPI_X` and `PMPI_X` of every row, one Rust file per chapter.
-//!
-//! Both call the same body directly and neither calls the other, so a tool that replaces `MPI_X` sees the program's
-//! calls alone, and `PMPI_X` always reaches this library.
+//! The exported functions: one short definition of every row, one Rust file per chapter. The macro `exported!` of
+//! `crates/abi/src/entry.rs` makes `MPI_X` and `PMPI_X` of each.
 
 use std::fmt::Write as _;
 
@@ -29,26 +27,25 @@ pub fn chapters_module() -> String {
     format!(
         "{MARK}//! `MPI_X` and `PMPI_X` of every function, by chapter; each calls its hand-written body directly.\n\n\
          // The names and the numbers of parameters are MPI's; a function without a body uses none of them.\n\
-         #![allow(non_snake_case, unused_variables, unused_imports, clippy::too_many_arguments)]\n\
+         #![allow(non_snake_case, unused_variables, clippy::too_many_arguments)]\n\
          // A constant of the C ABI decides which casts are needed; on this platform some are not.\n\
-         #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]\n\n{modules}"
+         #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]\n\
+         // Some bodies are safe functions.\n\
+         #![allow(unused_unsafe)]\n\n\
+         use std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
+         use crate::bodies;\nuse crate::bodies::ways::Way;\nuse crate::convert::*;\n\
+         use crate::entry::{{Target, exported}};\nuse crate::generated::constants::*;\n\
+         use crate::missing::{{clear, clear_status, unsupported}};\nuse crate::types::*;\n\n{modules}"
     )
 }
 
 /// The file of one chapter.
 pub fn text(tables: &Tables, bodies: &Bodies, chapter: &Chapter) -> Result<String, Error> {
-    let mut text = format!(
-        "{MARK}//! {}.\n\nuse std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
-         use crate::bodies::ways::Way;\nuse crate::convert::*;\nuse crate::entry::{{Entry, Target, run}};\nuse crate::types::*;\n",
-        chapter.title
-    );
-    for function in tables.chapter(chapter.key) {
-        let call = call(function, route(tables, bodies, function))?;
-        for prefix in ["", "P"] {
-            text += &definition(function, prefix, &call);
-        }
-    }
-    Ok(text)
+    let functions = tables.chapter(chapter.key);
+    let definitions: Result<Vec<_>, Error> =
+        functions.map(|function| definition(function, route(tables, bodies, function))).collect();
+    let definitions = definitions?.join("\n");
+    Ok(format!("{MARK}//! {}.\n\nuse super::*;\n\nexported! {{\n{definitions}}}\n", chapter.title))
 }
 
 /// What the bodies of the functions that begin with one of `prefixes` must look like.
@@ -74,16 +71,14 @@ pub fn body_signatures(tables: &Tables, bodies: &Bodies, prefixes: &[String]) ->
     text
 }
 
-fn definition(function: &Function, prefix: &str, call: &str) -> String {
-    let mut text = format!("\n/// `{prefix}{}`{}.\n///\n", function.name, remarks(function));
-    text +=
-        "/// # Safety\n/// The caller keeps what the MPI standard asks of the callers of this function.\n";
-    text += "#[unsafe(no_mangle)]\n";
+/// The lines of one function in the braces of `exported!`.
+fn definition(function: &Function, route: Route<'_>) -> Result<String, Error> {
+    let comment = filled(format!("`{}`{}.", function.name, remarks(function)).split(' '), "    /// ");
     let list: Vec<_> =
         function.parameters.iter().map(|p| format!("{}: {}", p.name, p.ctype.rust())).collect();
-    let head = format!("pub unsafe extern \"C-unwind\" fn {prefix}{}", function.name);
-    let _ = writeln!(text, "{} -> {} {{", broken(&head, &list, ""), function.result.rust());
-    text + call + "}\n"
+    let head = format!("    fn {}", function.name);
+    let signature = broken(&head, &list, &format!(" -> {} {{", function.result.rust()));
+    Ok(format!("{comment}{signature}\n{}    }}\n", body(function, route)?))
 }
 
 fn remarks(function: &Function) -> String {
@@ -103,8 +98,8 @@ fn remarks(function: &Function) -> String {
     text
 }
 
-/// The statement in the braces.
-fn call(function: &Function, route: Route<'_>) -> Result<String, Error> {
+/// The lines in the braces of a function.
+fn body(function: &Function, route: Route<'_>) -> Result<String, Error> {
     match route {
         Route::To(body, conversions, way) => Ok(body_call(function, body, &conversions, way)),
         Route::Missing if function.result.key() == "int" => Ok(unsupported_call(function)),
@@ -120,38 +115,17 @@ fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: 
     let pairs = function.parameters.iter().zip(conversions);
     let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
     let list: Vec<_> = arguments.chain(way.map(|way| way.argument(function))).collect();
-    if !body.is_unsafe && list.is_empty() {
-        return format!("    run({})\n", body.path);
-    }
-    if !body.is_unsafe {
-        return format!("    run(|| {})\n", broken(&body.path, &list, "    "));
-    }
-    let call = format!("    run(|| unsafe {{ {}({}) }})", body.path, list.join(", "));
-    let note = "    // SAFETY: the caller's promise is the body's, and widening keeps values.\n";
-    if call.len() <= WIDTH_MAX {
-        return format!("{note}{call}\n");
-    }
-    format!("{note}    run(|| unsafe {{\n        {}\n    }})\n", broken(&body.path, &list, "        "))
+    broken(&format!("        {}", body.path), &list, "") + "\n"
 }
 
 /// What a function without a body does: it puts nothing where its results would go, and says that it is not there.
 fn unsupported_call(function: &Function) -> String {
-    let outputs: String =
-        cleared(function).map(|(how, name)| format!("        crate::missing::{how}({name});\n")).collect();
-    let cleared = match outputs.is_empty() {
-        true => outputs,
-        false => {
-            format!("    // SAFETY: the caller gives places for results.\n    unsafe {{\n{outputs}    }}\n")
-        }
-    };
+    let cleared: String = cleared(function).map(|(how, name)| format!("        {how}({name});\n")).collect();
     let answer = match tool_code(function) {
-        Some(code) => format!("crate::bodies::tools::answer(crate::generated::constants::{code})"),
-        None => {
-            let target = target(function);
-            format!("crate::missing::unsupported(&Entry {{ name: \"{}\" }}, {target})", function.name)
-        }
+        Some(code) => format!("bodies::tools::answer({code})"),
+        None => format!("unsupported(\"{}\", {})", function.name, target(function)),
     };
-    format!("{cleared}    run(|| {answer})\n")
+    format!("{cleared}        {answer}\n")
 }
 
 /// The parameters in which a function without a body leaves nothing, and by which function that is put there.
@@ -188,7 +162,7 @@ pub(super) fn tool_code(function: &Function) -> Option<&'static str> {
 fn target(function: &Function) -> String {
     // MPI 5.0 section 14.7: where no file is open yet, the handler that files begin with hears of errors.
     if NO_FILE_YET.contains(&function.name.trim_end_matches("_c")) {
-        return "Target::File(crate::generated::constants::MPI_FILE_NULL)".to_string();
+        return "Target::File(MPI_FILE_NULL)".to_string();
     }
     let owner = function.parameters.iter().find_map(|parameter| {
         let kind = OWNERS.iter().find(|owner| parameter.ctype.key() == format!("MPI_{owner}"))?;
@@ -197,19 +171,37 @@ fn target(function: &Function) -> String {
     owner.unwrap_or_else(|| "Target::World".to_string())
 }
 
-/// `head(list)`, on several lines when one is too narrow.
-fn broken(head: &str, list: &[String], indent: &str) -> String {
-    let line = format!("{head}({})", list.join(", "));
-    if indent.len() + line.len() + ENDING_MAX <= WIDTH_MAX {
+/// `head(list)tail`; where one line is too narrow, the items stand on lines of their own, as many on each as fit.
+fn broken(head: &str, list: &[String], tail: &str) -> String {
+    let line = format!("{head}({}){tail}", list.join(", "));
+    if line.len() <= WIDTH_MAX {
         return line;
     }
-    let lines: String = list.iter().map(|item| format!("{indent}    {item},\n")).collect();
-    format!("{head}(\n{lines}{indent})")
+    let indent = " ".repeat(head.len() - head.trim_start().len());
+    let items = list.iter().map(|item| format!("{item},"));
+    format!("{head}(\n{}{indent}){tail}", filled(items, &format!("{indent}    ")))
+}
+
+/// Lines that begin with `start` and hold the items, with a space between two, as many on each as fit.
+fn filled(items: impl Iterator<Item = impl AsRef<str>>, start: &str) -> String {
+    let (mut text, mut line) = (String::new(), start.to_string());
+    for item in items {
+        let item = item.as_ref();
+        if line.len() > start.len() {
+            if line.len() + 1 + item.len() > WIDTH_MAX {
+                let full = std::mem::replace(&mut line, start.to_string());
+                text += &(full + "\n");
+            } else {
+                line.push(' ');
+            }
+        }
+        line += item;
+    }
+    text + &line + "\n"
 }
 
 const WIDTH_MAX: usize = 110;
-/// Room for ` -> MPI_Errhandler {`.
-const ENDING_MAX: usize = 20;
+
 /// The classes of objects that carry an error handler.
 const OWNERS: [&str; 4] = ["Comm", "Win", "File", "Session"];
 /// The results that a function without a body sets to nothing, by their types.
@@ -265,50 +257,54 @@ mod tests {
     fn tools_are_told_that_there_is_no_such_thing() {
         let mut tool = function("int", "int cvar_index; char* name; int* name_len; MPI_T_enum* enumtype");
         tool.name = "MPI_T_cvar_get_some".into();
-        let text = call(&tool, Route::Missing).unwrap();
+        let text = body(&tool, Route::Missing).unwrap();
         assert!(text.contains("MPI_T_ERR_INVALID_INDEX") && text.contains("clear(enumtype)"), "{text}");
         assert!(!text.contains("clear(name"), "{text}");
         tool.parameters = parse_list("MPI_T_cvar_handle handle; void* buf", ';').unwrap();
-        assert!(call(&tool, Route::Missing).unwrap().contains("MPI_T_ERR_INVALID_HANDLE"));
+        assert!(body(&tool, Route::Missing).unwrap().contains("MPI_T_ERR_INVALID_HANDLE"));
     }
 
     #[test]
     fn results_of_functions_that_are_not_there_are_nothing() {
         let opening =
             function("int", "MPI_Comm comm; const char* name; int given[]; MPI_File* fh; MPI_Status* status");
-        let text = call(&opening, Route::Missing).unwrap();
-        assert!(text.contains("missing::clear(fh)") && text.contains("clear_status(status)"), "{text}");
+        let text = body(&opening, Route::Missing).unwrap();
+        assert!(text.contains("clear(fh)") && text.contains("clear_status(status)"), "{text}");
         assert!(!text.contains("clear(name)") && !text.contains("clear(given)"), "{text}");
         let mut closing = function("int", "MPI_File* fh");
         closing.name = "MPI_File_close".into();
-        assert!(!call(&closing, Route::Missing).unwrap().contains("clear"));
+        assert!(!body(&closing, Route::Missing).unwrap().contains("clear"));
     }
 
     #[test]
-    fn both_names_hold_the_same_call() {
-        let function = function("int", "MPI_Win win");
-        let call = call(&function, Route::Missing).unwrap();
-        let (own, profiled) = (definition(&function, "", &call), definition(&function, "P", &call));
-        assert!(
-            own.contains(
-                "fn MPI_Some(win: MPI_Win) -> c_int {\n    run(|| crate::missing::unsupported(&Entry"
-            ),
-            "{own}"
-        );
-        assert_eq!(own, profiled.replace("PMPI_", "MPI_"));
+    fn a_definition_is_a_few_lines() {
+        let text = definition(&function("int", "MPI_Win win"), Route::Missing).unwrap();
+        let lines = [
+            "    /// `MPI_Some`, in MPI since 2.0.",
+            "    fn MPI_Some(win: MPI_Win) -> c_int {",
+            "        unsupported(\"MPI_Some\", Target::Win(win))",
+            "    }",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     }
 
     #[test]
     fn a_function_without_error_code_needs_a_body() {
-        let error = call(&function("double", "void"), Route::Missing).unwrap_err().to_string();
+        let error = body(&function("double", "void"), Route::Missing).unwrap_err().to_string();
         assert!(error.contains("MPI_Some") && error.contains("body"), "{error}");
     }
 
     #[test]
-    fn long_lists_take_a_line_each() {
+    fn what_is_too_long_for_a_line_fills_several() {
         let list: Vec<_> = (0..12).map(|n| format!("argument_number_{n}: c_int")).collect();
-        let text = broken("fn f", &list, "");
-        assert_eq!(text.lines().count(), 14);
-        assert!(text.lines().all(|line| line.len() <= WIDTH_MAX));
+        let text = broken("    fn f", &list, " -> c_int {");
+        assert_eq!(text.lines().count(), 2 + 12_usize.div_ceil(3));
+        assert!(text.lines().all(|line| line.len() <= WIDTH_MAX), "{text}");
+        assert_eq!(text.split_whitespace().filter(|word| word.starts_with("argument_number_")).count(), 12);
+        assert!(text.ends_with("c_int,\n    ) -> c_int {"), "{text}");
+        assert_eq!(
+            broken("    fn f", &list[..2], ""),
+            "    fn f(argument_number_0: c_int, argument_number_1: c_int)"
+        );
     }
 }

@@ -282,14 +282,14 @@ mod tests {
     #[test]
     fn a_body_of_its_own_is_preferred_and_makes_the_base_plain() {
         let bodies = ["mpi_type_size", "mpi_type_size_c"];
-        assert_eq!(arguments(&bodies, "MPI_Type_size"), "plain crate::bodies::mpi_type_size");
-        assert_eq!(arguments(&bodies, "MPI_Type_size_c"), "plain crate::bodies::mpi_type_size_c");
-        assert_eq!(arguments(&bodies, "MPI_Type_size_x"), "plain crate::bodies::mpi_type_size_c");
+        assert_eq!(arguments(&bodies, "MPI_Type_size"), "plain bodies::mpi_type_size");
+        assert_eq!(arguments(&bodies, "MPI_Type_size_c"), "plain bodies::mpi_type_size_c");
+        assert_eq!(arguments(&bodies, "MPI_Type_size_x"), "plain bodies::mpi_type_size_c");
     }
 
     #[test]
     fn forms_that_differ_in_shape_share_nothing() {
-        assert_eq!(arguments(&["mpi_get"], "MPI_Get"), "plain crate::bodies::mpi_get");
+        assert_eq!(arguments(&["mpi_get"], "MPI_Get"), "plain bodies::mpi_get");
         assert_eq!(arguments(&["mpi_get"], "MPI_Get_c"), "missing");
         assert_eq!(arguments(&[], "MPI_Get"), "missing");
     }

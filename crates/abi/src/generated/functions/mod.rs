@@ -2,9 +2,21 @@
 //! `MPI_X` and `PMPI_X` of every function, by chapter; each calls its hand-written body directly.
 
 // The names and the numbers of parameters are MPI's; a function without a body uses none of them.
-#![allow(non_snake_case, unused_variables, unused_imports, clippy::too_many_arguments)]
+#![allow(non_snake_case, unused_variables, clippy::too_many_arguments)]
 // A constant of the C ABI decides which casts are needed; on this platform some are not.
 #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]
+// Some bodies are safe functions.
+#![allow(unused_unsafe)]
+
+use std::ffi::{c_char, c_double, c_int, c_void};
+
+use crate::bodies;
+use crate::bodies::ways::Way;
+use crate::convert::*;
+use crate::entry::{Target, exported};
+use crate::generated::constants::*;
+use crate::missing::{clear, clear_status, unsupported};
+use crate::types::*;
 
 #[rustfmt::skip]
 pub mod abi;
