@@ -2,6 +2,7 @@
 #![allow(dead_code)] // every test file uses its own part
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,6 +46,20 @@ pub fn compile(compiler: &str, arguments: &[&str], source: &Path, library: Optio
         .args(library);
     let text = succeed(&mut command);
     assert_eq!(text, "", "{compiler} had something to say");
+}
+
+/// Makes the library available in `folder` under the name that programs ask for.
+pub fn link_library(folder: &Path) {
+    std::os::unix::fs::symlink(library(), folder.join("libmpi_abi.so.1")).expect("a link to the library");
+}
+
+/// Compiles the C program or library `name` in `folder` and links it with the library there, see [`link_library`].
+pub fn build(folder: &Path, name: &str, text: &str, arguments: &[&str]) -> PathBuf {
+    let (source, result) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&source, text).expect("the source is written");
+    let arguments: Vec<_> = arguments.iter().copied().chain(["-o", result.to_str().unwrap()]).collect();
+    compile("cc", &arguments, &source, Some(&folder.join("libmpi_abi.so.1")));
+    result
 }
 
 /// Runs a command to its end; panics with all it said unless it succeeds.
