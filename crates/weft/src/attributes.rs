@@ -8,8 +8,9 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use job::lock::lock;
+
 use crate::communicator::Communicator;
-use crate::lock::lock;
 use crate::window::Window;
 
 /// Under which values of type `T` hang on communicators and windows. Clones are the same key.

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Engine, RequestId};
 
-use crate::fabrics::Fabrics;
-use crate::lock::lock;
 use crate::process::WaitsFor;
 
 /// Something that is done in steps.

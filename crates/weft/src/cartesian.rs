@@ -4,11 +4,11 @@ use std::ops::Deref;
 
 use collectives::{Around, Surround};
 use fabric::Payload;
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 use topology::{Grid, Stencil};
 
 use crate::communicator::Communicator;
-use crate::error::{Class, Error, Result};
 use crate::memory::{Transferable, reading, writing};
 
 /// A grid that is about to be made; see [`Communicator::cartesian`].

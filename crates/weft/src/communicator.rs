@@ -38,7 +38,7 @@ pub use inter::Intercommunicator;
 pub use ongoing::{Combine, Ongoing, Undertaking};
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use recorded::AgreeingFailed;
-pub use recovery::{BlankPartner, CollectiveMode, FtMode, FtModes, MessageMode, RecoverFlags, Recovery};
+pub use recovery::{BlankPartner, CollectiveMode, FtModes, RecoverFlags, Recovery};
 pub use split::{Part, SplitBy, hardware};
 pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
@@ -49,6 +49,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::Nesting;
 use fabric::{FabricError, Payload, Peer, Room, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::lock::{Lock, Threads, lock};
 use messaging::{
     Engine, Envelope, Message, Mode, Outcome, Pattern, Pending, Probed, Rank, Receiving, RequestId, Sending,
     Standing, Target,
@@ -57,8 +60,6 @@ use topology::Placement;
 
 use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
 use crate::group::Group;
 pub(crate) use agree::Counts;
 use board::Founded;
@@ -67,7 +68,6 @@ pub(crate) use objections::Objections;
 use perform::{collective_failed, settle};
 pub(crate) use repairs::Registry;
 
-use crate::lock::{Lock, Threads, lock};
 use crate::process::{Process, WaitsFor, failure_class, failure_text};
 use crate::recent::Recent;
 use crate::scattered::Gathered;

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use job::lock::lock;
 use messaging::RequestId;
 
-use crate::lock::lock;
 use crate::process::Process;
 
 /// Runs a future to its end on this thread. Where it waits for messages only, so does the thread, politely.

@@ -29,44 +29,24 @@
 //! communicator under a [`Key`], and asks a session for [another](Session::another). `WEFT_CHECK=1` compares collective
 //! calls between ranks.
 //!
-//! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. One file,
-//! `fabrics.rs`, names the fabrics.
+//! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. No fabric is
+//! named here: `job` makes one of them all.
 
 // `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
 #![deny(clippy::print_stderr)]
 
 mod attributes;
 mod background;
-mod besides;
-mod card;
 mod cartesian;
 mod communicator;
-mod config;
-mod constants;
 mod contexts;
 #[cfg(feature = "crash-points")]
 #[doc(hidden)]
 pub mod crash;
-mod crowd;
-pub mod doctor;
-mod error;
-mod exchange;
-mod fabrics;
 mod future;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod group;
-mod guide;
-mod kept;
 pub mod lanes;
-pub mod launch;
-mod lifelines;
-mod lock;
-pub mod machine;
 mod memory;
-mod neighbours;
-mod parts;
 mod process;
 mod recent;
 mod scattered;
@@ -74,41 +54,43 @@ mod segments;
 mod session;
 pub mod sets;
 mod strided;
-mod tell;
 mod typed;
 mod values;
-mod wait;
 mod window;
 
 pub use attributes::Key;
-pub use besides::Besides;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtMode,
-    FtModes, Intercommunicator, MessageMode, Ongoing, Part, PartitionedReceive, PartitionedSend, Received,
-    RecoverFlags, Recovery, Reduce, SplitBy, Status, Topology, hardware,
+    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtModes,
+    Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend, Received, RecoverFlags, Recovery,
+    Reduce, SplitBy, Status, Topology, hardware,
 };
-pub use config::{Config, CpuTime, FabricName, InitialErrors, SetOfRanks, VARIABLES, Variable, Wait};
-pub use constants::{Constants, ConstantsFrom, Found, Line, Owner};
 pub use datatype::Operator;
 pub use derive::Datatype;
-pub use error::{Class, Error, Result, Told};
 pub use fabric::Peer;
-pub use fabrics::{Lane, SharedHeap};
 pub use future::block_on;
 pub use group::{Comparison, Group, Peers, RankRange};
-pub use guide::CostsFrom;
-pub use lock::{Guard, Lock, OwnedGuard, Threads};
+pub use job::config::{
+    Config, CpuTime, FabricName, FtMode, InitialErrors, MessageMode, SetOfRanks, VARIABLES, Variable, Wait,
+};
+pub use job::constants::{Constants, ConstantsFrom, Found, Line, Owner};
+pub use job::error::{Class, Error, Result, Told};
+pub use job::fabrics::{Lane, SharedHeap};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use job::fuzzing;
+pub use job::guide::CostsFrom;
+pub use job::lock::{Guard, Lock, OwnedGuard, Threads};
+pub use job::parts::Parts;
+pub use job::{Besides, doctor, launch, tell};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::{ErrorRange, Rank};
-pub use parts::Parts;
 pub use process::{Process, Wanted};
 pub use process_manager::{Protocol, Wishes};
 pub use segments::Segments;
 pub use session::{Session, run_threads, run_threads_for};
 pub use strided::{Strided, StridedMut};
-pub use tell::tell;
 pub use topology::{
     Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Offset, Placement, Stencil, WEIGHT_MAX,
     Weights, dims_create,
@@ -116,6 +98,11 @@ pub use topology::{
 pub use typed::{Begins, FromMessage, NotBegun, Request};
 
 pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
+
+/// What this process knows of its machine.
+pub mod machine {
+    pub use job::machine::{KnownMachine, MachineFrom, Origin, SwitchesFrom, Trouble};
+}
 
 /// What a type holds, for those who implement [`Datatype`] by hand.
 pub mod shape {

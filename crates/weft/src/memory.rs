@@ -10,8 +10,8 @@ use std::sync::atomic::{
 use datatype::{Predefined, Shape};
 use fabric::{Heap, Payload, UserMemory};
 
-use crate::error::{Class, Error, Result};
-use crate::fabrics::SharedHeap;
+use job::error::{Class, Error, Result};
+use job::fabrics::SharedHeap;
 
 /// Types whose values messages are made of: numbers, arrays of such types, and structs of them.
 ///

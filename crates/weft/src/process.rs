@@ -6,6 +6,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Cores, Guide, UsualForTwo};
 use fabric::{Bell, Fabric, FabricError, Payload, Peer, Room};
+use job::config::FtMode;
+use job::crowd::Crowd;
+use job::exchange::Exchange;
+use job::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, Pulse, SharedHeap};
+use job::lock::{Guard, Lock, Threads, lock};
+use job::machine::Surroundings;
+use job::parts::Parts;
+use job::tell;
+use job::wait::{Policy, Rest};
 use messaging::{
     Engine, Envelope, Failure, Failures, Gather, Interest, Message, Mode, Outcome, Pattern, Probed,
     Receiving, RequestId, Sending, Target,
@@ -13,17 +22,9 @@ use messaging::{
 use process_manager::NodeMap;
 
 use crate::background::{Background, Operation};
-use crate::communicator::{Counts, FtMode, Objections, Registry};
+use crate::communicator::{Counts, Objections, Registry};
 use crate::contexts::{Contexts, Proposal};
-use crate::crowd::Crowd;
-use crate::exchange::Exchange;
-use crate::fabrics::{Boards, Fabrics, FabricsBell, Lane, Ledger, Pulse, SharedHeap};
 use crate::group::Group;
-use crate::lock::{Guard, Lock, Threads, lock};
-use crate::machine::Surroundings;
-use crate::parts::Parts;
-use crate::tell::tell;
-use crate::wait::{Policy, Rest};
 
 mod lent;
 mod news;
@@ -95,15 +96,31 @@ pub struct Process {
     telling: OnceLock<Telling>,
 }
 
+/// What a process has when it has joined its job.
+pub(crate) struct Joined {
+    /// This process.
+    pub here: Peer,
+    /// Numbers of the job's processes, with those that may come into the place of others.
+    pub peers: u32,
+    /// What sends and receives over the fabrics that are open.
+    pub engine: Engine<Fabrics>,
+    /// How the processes of the job tell each other of themselves.
+    pub exchange: Exchange,
+    /// Which threads will call.
+    pub threads: Threads,
+    /// How its ranks wait.
+    pub policy: Policy,
+    /// What is known of the ranks' cores at all ranks alike.
+    pub cores: Cores,
+    /// The processes that share memory with this one, and this one.
+    pub node: Group,
+    /// How many of its threads may spin at a time.
+    pub spinning_max: u32,
+}
+
 impl Process {
-    pub(crate) fn new(
-        here: Peer,
-        peers: u32,
-        engine: Engine<Fabrics>,
-        exchange: Exchange,
-        threads: Threads,
-        (policy, cores, node, room): (Policy, Cores, Group, u32),
-    ) -> Process {
+    pub(crate) fn new(joined: Joined) -> Process {
+        let Joined { here, peers, engine, exchange, threads, policy, cores, node, spinning_max } = joined;
         Process {
             here,
             peers,
@@ -117,7 +134,7 @@ impl Process {
             rest: Rest::measured(),
             cores,
             sleepers: AtomicU32::new(0),
-            crowd: Crowd::new(room),
+            crowd: Crowd::new(spinning_max),
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
             ledger: None,

@@ -7,7 +7,7 @@ use datatype::Datatype;
 use fabric::{Payload, UserMemory};
 use messaging::{Gather, Scatter};
 
-use crate::error::{Class, Error, Result};
+use job::error::{Class, Error, Result};
 
 /// The elements of a send, where they stand.
 pub struct Gathered<D = Datatype> {

@@ -1,11 +1,11 @@
 //! What all members bring to one, where some places may be blank: what nobody has written cannot be read.
 
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use collectives::{Collective, Each, Rooted};
 
 use crate::communicator::Communicator;
-use crate::error::{Class, Error, Result};
 use crate::memory::{Datatype, blank, value_bytes};
 
 /// A segment of values from each member that lives, of one length. Those of blank ranks are not there.

@@ -3,23 +3,23 @@
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use job::config::{Config, wrong};
+use job::error::{Class, Error, Result};
+use job::exchange::{Board, Cards, Exchange};
+use job::fabrics::{self, Fabrics, Opened, Place};
+use job::lock::Threads;
+use job::machine::Surroundings;
+use job::parts::Parts;
+use job::tell;
+use job::wait::{self, Policy};
 use messaging::{Engine, Settings};
 use process_manager::Manager;
 
 use crate::communicator::{Communicator, FtModes};
-use crate::config::{Config, wrong};
 use crate::contexts;
-use crate::error::{Class, Error, Result};
-use crate::exchange::{Board, Cards, Exchange};
-use crate::fabrics::{self, Fabrics, Opened, Place};
 use crate::group::Group;
-use crate::lock::Threads;
-use crate::machine::Surroundings;
-use crate::parts::Parts;
-use crate::process::{Process, Restarts};
+use crate::process::{Joined, Process, Restarts};
 use crate::sets::ProcessSets;
-use crate::tell::tell;
-use crate::wait::Policy;
 
 /// A process's part in a job: joins it when started, leaves it when dropped.
 ///
@@ -84,31 +84,26 @@ impl Session {
         let here = fabric::Peer(rebuilt.map_or(rank, |rebuilt| rebuilt.number));
         let peers = size + config.restarts;
         let place = Place { here, ranks: size, peers, config };
-        let Opened { fabrics, exchanged, cores_here, cores, node, guide } =
-            Fabrics::open(&place, &mut exchange)?;
+        let Opened { fabrics, exchanged, met } = Fabrics::open(&place, &mut exchange)?;
+        let node = Group::of(met.node);
         let settings = Settings { unexpected_bytes_max: config.unexpected_bytes_max };
         let cards = Box::new(Cards::new(exchange.clone(), exchanged));
         // One node needs no map; where one process sees several, all do.
         let nodes = if exchanged && node.size() < size { exchange.node_map()? } else { None };
-        let engine = Engine::new(fabrics, peers, cards, settings);
-        let policy = Policy::choose(config.wait, cores_here);
-        let room = crate::wait::room(config, node.size().min(size));
-        let ways = (policy, cores, node.clone(), room);
-        // Those end together.
+        // Ranks that are threads end together.
         let is_of_threads = matches!(exchange, Exchange::Board(_));
-        let mut process = Process::new(here, peers, engine, exchange, threads, ways);
-        if let Some(number) = config.ledger {
-            process.read_from(fabrics::inherited_ledger(number, peers)?)?;
-        } else if !is_of_threads {
-            process.act(|engine| engine.tell_of_failures(here));
-        }
-        if let Some(number) = config.pulses {
-            process.is_watched_by(fabrics::begin_pulse(number, peers, here)?);
-        }
-        let states = config.wait_states.and_then(|number| fabrics::inherited_wait_states(number, peers));
-        if let Some(states) = states {
-            process.tells_waits(states);
-        }
+        let mut process = Process::new(Joined {
+            here,
+            peers,
+            engine: Engine::new(fabrics, peers, cards, settings),
+            exchange,
+            threads,
+            policy: Policy::choose(config.wait, met.cores_here),
+            cores: met.cores,
+            node: node.clone(),
+            spinning_max: wait::room(config, node.size().min(size)),
+        });
+        inherit(&mut process, config, is_of_threads)?;
         process.set_restarts(Restarts {
             allowed: config.restarts,
             fallback: config.rebuild_fallback,
@@ -116,7 +111,7 @@ impl Session {
         });
         let process = Arc::new(process);
         process.set_checks(config.check);
-        process.set_guide(guide);
+        process.set_guide(met.guide);
         if let Some(nodes) = nodes {
             process.set_nodes(nodes);
         }
@@ -254,6 +249,25 @@ impl Drop for Job {
     }
 }
 
+/// Takes what the launcher has left open for this process. Where it keeps no ledger of failures, processes that do not end
+/// together tell each other.
+fn inherit(process: &mut Process, config: &Config, is_of_threads: bool) -> Result<()> {
+    let (here, peers) = (process.here(), process.peers());
+    if let Some(number) = config.ledger {
+        process.read_from(fabrics::inherited_ledger(number, peers)?)?;
+    } else if !is_of_threads {
+        process.act(|engine| engine.tell_of_failures(here));
+    }
+    if let Some(number) = config.pulses {
+        process.is_watched_by(fabrics::begin_pulse(number, peers, here)?);
+    }
+    let states = config.wait_states.and_then(|number| fabrics::inherited_wait_states(number, peers));
+    if let Some(states) = states {
+        process.tells_waits(states);
+    }
+    Ok(())
+}
+
 /// Who sits on which part of its node, as the launcher has told it.
 fn parts(text: &str, size: u32) -> Result<Parts> {
     let parts = Parts::parse(text, size);
@@ -286,10 +300,10 @@ pub fn run_threads_for<R: Send>(
     config: &Config,
     body: impl Fn(&Session) -> R + Sync,
 ) -> Result<Vec<R>> {
-    let owned = crate::fabrics::segment_for_threads(ranks, config)?;
+    let owned = fabrics::segment_for_threads(ranks, config)?;
     let segment = owned.as_ref().map(AsRawFd::as_raw_fd);
     let board = Arc::new(Board::new(ranks));
-    let cpus = Some(crate::wait::cpus(config));
+    let cpus = Some(wait::cpus(config));
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..ranks)
             .map(|rank| {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::config::SetOfRanks;
-use crate::error::{Class, Error, Result};
+use job::config::SetOfRanks;
+use job::error::{Class, Error, Result};
+
 use crate::group::Group;
 use fabric::Peer;
+pub use job::config::STANDARD_SETS as STANDARD;
 use messaging::Rank;
 
 /// A named group of processes.
@@ -93,8 +95,6 @@ pub const WORLD: &str = "mpi://WORLD";
 pub const SELF: &str = "mpi://SELF";
 /// The processes that can share memory with this one.
 pub const SHARED: &str = "mpi://SHARED";
-/// How the names of the standard begin; nobody else may use it.
-pub const STANDARD: &str = "mpi://";
 
 #[cfg(test)]
 mod tests {

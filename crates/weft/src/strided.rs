@@ -1,10 +1,10 @@
 //! Views of values that stand apart in a slice, such as a column of a matrix that is kept by rows.
 
 use datatype::Datatype as Compiled;
+use job::error::{Class, Error, Result};
 use messaging::{Mode, Rank, Target};
 
 use crate::communicator::{Communicator, Status};
-use crate::error::{Class, Error, Result};
 use crate::memory::{Datatype, reading, writing};
 use crate::scattered::{Gathered, Scattered};
 use crate::typed::{Begins, Begun, check_tag};

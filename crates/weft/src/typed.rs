@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use collectives::{Collective, Operator as Shaped, Reduction, Rooted};
 use datatype::Operator;
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
 use messaging::{Message, Mode, Outcome, Rank, Receiving, RequestId, Sending};
 
 use crate::communicator::{Communicator, Status};
-use crate::error::{Class, Error, Result};
 use crate::future::{forget, wake_later};
 use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
 use crate::values::{Growing, Landing, Outbound, inbound, outbound, values_in};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use datatype::{Datatype as Compiled, DatatypeError, ShortClaim};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::lock::lock;
 use messaging::{Scatter, Target};
 
-use crate::error::{Class, Error, Result};
-use crate::lock::lock;
 use crate::memory::{Datatype, blank, lengthen, reading, sending, value_bytes, writing};
 
 /// The datatype of a type, made when it is first needed.

@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard};
 
 use datatype::Operator;
 use fabric::UserMemory;
+use job::error::{Class, Error, Result};
+use job::fabrics::Common;
+use job::lock::lock;
 use messaging::Rank;
 
 use crate::attributes::Attributes;
 use crate::communicator::Communicator;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Common;
 use crate::group::Group;
-use crate::lock::lock;
 use crate::memory::Allocation;
 use places::Places;
 pub use shared::{SharedPlacement, SharedWindow};

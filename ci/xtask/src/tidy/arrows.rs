@@ -89,18 +89,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("abi", &["weft", "datatype"]),
     (
         "weft",
-        &[
-            "collectives",
-            "datatype",
-            "derive",
-            "topology",
-            "messaging",
-            "fabric",
-            "process-manager",
-            "shm",
-            "tcp",
-            "libfabric",
-        ],
+        &["collectives", "datatype", "derive", "topology", "messaging", "fabric", "process-manager", "job"],
+    ),
+    (
+        "job",
+        &["collectives", "topology", "messaging", "fabric", "process-manager", "shm", "tcp", "libfabric"],
     ),
     ("collectives", &["messaging", "datatype", "fabric"]),
     ("messaging", &["fabric"]),
@@ -140,7 +133,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("messaging", &["shm", "tcp"]),
     ("collectives", &["shm", "tcp"]),
-    ("weft", &["libfabric-sys"]),
+    ("job", &["libfabric-sys"]),
     ("topology", &["hwloc-reader"]),
     ("cli", &["hwloc-reader"]),
 ];

@@ -79,14 +79,14 @@ fn exported_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
 }
 
 fn fabric_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
-    if !file.path.starts_with("crates/weft/src/") || file.path == FABRICS_FILE {
+    if !file.path.starts_with("crates/job/src/") || file.path == FABRICS_FILE {
         return Vec::new();
     }
     let finding = |offset| Finding {
         file: file.path.clone(),
         line: source.line(offset),
         what: "the name of a fabric's crate".to_string(),
-        why: "crates/weft/src/fabrics.rs is the one file that knows the fabrics; go through it",
+        why: "crates/job/src/fabrics.rs is the one file that knows the fabrics; go through it",
     };
     let used = FABRICS.iter().flat_map(|name| {
         source
@@ -143,7 +143,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "locks of open descriptions, who is at the other end of a socket, and robust lists",
     ),
     ("fabrics/tcp/src/system.rs", "what the kernel knows of a connection"),
-    ("crates/weft/src/lock.rs", "the engine's lock"),
+    ("crates/job/src/lock.rs", "the engine's lock"),
     ("crates/cli/src/spawn.rs", "between fork and exec"),
     ("crates/process-manager/src/inherited.rs", "descriptors that the launcher left open"),
     ("crates/datatype/src/x87.rs", "long double arithmetic"),
@@ -151,7 +151,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
 ];
 /// The one file that asks hwloc; it is a library of its own, with one name in it.
 const HWLOC_FILE: &str = "sys/hwloc-reader/src/lib.rs";
-const FABRICS_FILE: &str = "crates/weft/src/fabrics.rs";
+const FABRICS_FILE: &str = "crates/job/src/fabrics.rs";
 const FABRICS: [&str; 3] = ["shm", "tcp", "libfabric"];
 
 #[cfg(test)]
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn one_file_knows_the_fabrics() {
-        let found = |text| whats("crates/weft/src/session.rs", text);
+        let found = |text| whats("crates/job/src/exchange.rs", text);
         assert_eq!(found("let x = shm::Shm::new();"), ["the name of a fabric's crate"]);
         assert_eq!(found("use tcp;"), ["the name of a fabric's crate"]);
         assert_eq!(found("use tcp::Tcp;").len(), 1);
         assert_eq!(found("crate::fabrics::shm::open(); let tcp = 1; f(tcp); \"tcp::x\";"), [""; 0]);
-        assert_eq!(whats("crates/weft/src/fabrics.rs", "use shm::Shm;"), [""; 0]);
+        assert_eq!(whats("crates/job/src/fabrics.rs", "use shm::Shm;"), [""; 0]);
     }
 }

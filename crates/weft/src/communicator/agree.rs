@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use collectives::{Collective, Operator, Reduction};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::lock::lock;
 use messaging::Rank;
 
 use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts, in_place};
 use crate::contexts::{Lease, Proposal, Spread, mix};
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::lock::lock;
 use crate::memory::{reading, writing};
 use crate::process::Process;
 

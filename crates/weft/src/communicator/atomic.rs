@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
 use messaging::{Decision, Engine, GOES_ON};
 
 use super::Communicator;
 use super::failures::Deciding;
 use super::recovery::CollectiveMode;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
 
 /// How many collective operations were completed.
 #[derive(Default)]

@@ -30,6 +30,9 @@ use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Listed, judge};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::{Board, Boards, Course, Ring, is_before};
+use job::lock::{Guard, Lock, Threads};
 use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 use self::beside::Begun;
@@ -41,9 +44,6 @@ use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
 pub use self::shares::Share;
 use self::turn::{Flow, Turn};
 use super::{Communicator, Reduce};
-use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Boards, Course, Ring, is_before};
-use crate::lock::{Guard, Lock, Threads};
 use crate::memory::{giving, reading, writing};
 use crate::process::WaitsFor;
 use crate::recent::Kind;

@@ -14,15 +14,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::{guide, tell};
 use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
-use crate::guide;
 use crate::memory::sending;
 use crate::process::{failure_class, failure_text};
-use crate::tell::tell;
 
 impl Communicator {
     /// With checks on, compares what the members have called. `operation` names it and all arguments that must be

@@ -1,9 +1,10 @@
 //! Communicators made of groups (MPI 5.0 §7.4.2).
 
+use job::error::{Class, Error, Result};
+
 use super::Communicator;
 use super::agree::alike_in;
 use crate::contexts::mix;
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 
 impl Communicator {

@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use collectives::{Advance, Buffers, Execution, Failed};
 use fabric::Heap;
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
@@ -12,9 +15,6 @@ use super::check::{COMPARISONS, Called, Comparison, Numbers};
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
-use crate::lock::lock;
 use crate::memory::sending;
 
 impl Communicator {

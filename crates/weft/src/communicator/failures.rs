@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::{Payload, UserMemory, crash};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Contribution, Decision, Engine, Rank, RequestId};
 
 use super::agree::attempt_of;
@@ -14,10 +17,7 @@ use super::ongoing::Ongoing;
 use super::{Communicator, Label};
 use crate::background::Operation;
 use crate::contexts::{Lease, Proposal, mix};
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
 use crate::group::Group;
-use crate::lock::lock;
 use crate::memory::giving;
 
 /// What the living members have agreed on; the same at all of them.

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use job::error::{Class, Error, Result};
+use job::lock::lock;
 use messaging::Rank;
 
 use super::Communicator;
 use super::recovery::Past;
-use crate::error::{Class, Error, Result};
-use crate::lock::lock;
 
 /// What a communicator has become by a recovery that has kept the places of the dead. Whoever is within an operation has a share of it.
 pub(super) struct Recovered {
@@ -75,8 +75,9 @@ impl Recovered {
 mod tests {
     use std::sync::Arc;
 
-    use crate::communicator::{FtMode, FtModes, MessageMode};
+    use crate::communicator::FtModes;
     use crate::{Config, run_threads};
+    use crate::{FtMode, MessageMode};
 
     #[test]
     fn generations_of_before_are_given_back() {

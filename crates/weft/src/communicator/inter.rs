@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use collectives::{Across, Collective, Crossing, LivingAcross};
 use fabric::{Heap, Payload, Peer, UserMemory};
+use job::error::{Class, Error, Result};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::objections::{Encounter, Kind, Purpose};
@@ -15,7 +16,6 @@ use super::strangers::{Strangers, Told, count_of, length_of, numbers_of};
 use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
-use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
 use crate::memory::sending;
 use crate::process::Process;

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fabric::{Heap, Payload, Peer};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
 use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
 use super::strangers::numbers_of;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
 use crate::memory::sending;
 use crate::process::Process;
 

@@ -6,10 +6,10 @@
 
 use collectives::{Border, Nesting};
 use fabric::Peer;
+use job::parts::Parts;
 use process_manager::NodeMap;
 
 use crate::group::Group;
-use crate::parts::Parts;
 
 /// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own. Where `nodes` are
 /// none, all members are on one. What each has for itself is told all the same: who does not know of packages takes all ranks of
@@ -33,11 +33,12 @@ const LISTED_MAX: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
+    use job::config::CpuTime;
+
     use super::*;
     use fabric::Peer;
 
     use crate::communicator::Rank;
-    use crate::config::CpuTime;
     use crate::{Config, CostsFrom, Operator, run_threads};
 
     fn map(text: &str, ranks: u32) -> NodeMap {

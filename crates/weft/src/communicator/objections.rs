@@ -18,16 +18,16 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use fabric::{Heap, Payload, Peer};
+use job::error::{Class, Error};
+use job::fabrics::Fabrics;
+use job::tell;
 use messaging::{Engine, Envelope, Mode, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::check::{PATIENCE, ranks};
 use crate::contexts::{self, mix};
-use crate::error::{Class, Error};
-use crate::fabrics::Fabrics;
 use crate::group::Group;
 use crate::memory::sending;
 use crate::process::Process;
-use crate::tell::tell;
 
 /// What a call is for: what must be the same at all who take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,6 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Engine, RequestId};
 
 use super::Communicator;
@@ -11,9 +14,6 @@ use super::atomic::Concluding;
 use super::board::Watch;
 use super::check::{Called, Comparison};
 use crate::background::Operation;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
-use crate::lock::lock;
 use crate::recent::Kind;
 
 /// A collective operation under way. Dropping it does not stop it: the other members count on it.

@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fabric::{FabricError, Fault, Heap, Payload, Peer, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Engine, Envelope, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
 use crate::background::Operation;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::Fabrics;
-use crate::lock::lock;
 use crate::memory::sending;
 
 /// The sending side of a partitioned operation, for any number of rounds.

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
 use fabric::{Payload, Peer, UserMemory};
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use super::board::Watch;
 use super::{Communicator, Reduce, TAGS, nodes};
-use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::recent::Kind;
 

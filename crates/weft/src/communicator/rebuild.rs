@@ -10,15 +10,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fabric::{Peer, crash};
+use job::config::{MessageMode, Rebuilt};
+use job::error::{Class, Error, Result};
+use job::lock::lock;
 use messaging::{Rank, Standing};
 
-use super::recovery::{Found, FtModes, MessageMode, Past, Recovery};
+use super::recovery::{Found, FtModes, Past, Recovery};
 use super::{Communicator, Kept, Label, Parts};
-use crate::config::Rebuilt;
 use crate::contexts::{self, Lease, mix};
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::lock::lock;
 use crate::process::Process;
 
 /// What a world knows of itself.
@@ -287,7 +287,9 @@ const WORLD: &str = "MPI_COMM_WORLD";
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BlankPartner, FtMode};
+    use job::config::FtMode;
+
+    use super::super::BlankPartner;
     use super::*;
 
     #[test]

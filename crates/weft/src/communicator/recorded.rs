@@ -5,6 +5,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use job::error::Result;
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::{Engine, RequestId};
 
 use super::Communicator;
@@ -12,10 +15,7 @@ use super::atomic::Call;
 use super::failures::Deciding;
 use super::ongoing::{Ended, Ongoing};
 use crate::background::Operation;
-use crate::error::Result;
-use crate::fabrics::Fabrics;
 use crate::group::Group;
-use crate::lock::lock;
 
 impl Communicator {
     /// Agrees with all living members on who has failed: the same group, in the same order, at all who live. In it are those whom any

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::{Among, Buffers, Listed, Masked, Neighbourhood, Packed};
 use fabric::{Heap, Payload, UserMemory, crash};
+use job::config::{FtMode, MessageMode};
+use job::error::{Class, Error, Result};
 use messaging::{Rank, Standing};
 
 use super::atomic::Call;
@@ -22,53 +24,8 @@ use super::succession::Succession;
 use super::topologies::Arranged;
 use super::{Called, Communicator, Kept, Label, Reduce};
 use crate::contexts::{Lease, mix};
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::memory::{giving, sending};
-
-/// What becomes of a communicator that has lost members.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FtMode {
-    /// Nothing by itself: the program acknowledges, agrees and shrinks.
-    None,
-    /// The job ends.
-    Abort,
-    /// Their places stay, with nobody in them.
-    Blank,
-    /// A new communicator has the others, in their order; in its place, where that is asked for ([`RecoverFlags::in_place`]).
-    Shrink,
-    /// New processes come into their places.
-    Rebuild,
-}
-
-impl FtMode {
-    /// By its name in lower case.
-    #[must_use]
-    pub fn named(name: &str) -> Option<FtMode> {
-        ALL.into_iter().find(|mode| mode.name() == name)
-    }
-
-    /// Its name in lower case.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            FtMode::None => "none",
-            FtMode::Abort => "abort",
-            FtMode::Blank => "blank",
-            FtMode::Shrink => "shrink",
-            FtMode::Rebuild => "rebuild",
-        }
-    }
-}
-
-/// What becomes of messages when a communicator recovers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MessageMode {
-    /// Nothing that was sent before is received afterwards; and from a failure until the recovery nobody sends or receives.
-    Reset,
-    /// What goes between two who live goes on.
-    Continue,
-}
 
 /// What members learn of the end of a collective operation where one of them has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,23 +35,6 @@ pub enum CollectiveMode {
     /// All the same: it has succeeded at all of them, or at none. Each operation costs an agreement more; operations that were
     /// planned, copies that are made beside, and those of inter-communicators are as with [`CollectiveMode::Local`].
     Atomic,
-}
-
-impl MessageMode {
-    /// By its name in lower case.
-    #[must_use]
-    pub fn named(name: &str) -> Option<MessageMode> {
-        [MessageMode::Reset, MessageMode::Continue].into_iter().find(|mode| mode.name() == name)
-    }
-
-    /// Its name in lower case.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            MessageMode::Reset => "reset",
-            MessageMode::Continue => "cont",
-        }
-    }
 }
 
 /// What a send to a blank rank, or a receive from it, comes to.
@@ -199,7 +139,7 @@ impl FtModes {
 
     pub(super) fn decode(bits: u32) -> FtModes {
         FtModes {
-            comm: ALL.get((bits & 7) as usize).copied().unwrap_or(FtMode::None),
+            comm: FtMode::ALL.get((bits & 7) as usize).copied().unwrap_or(FtMode::None),
             messages: if bits & 8 == 0 { MessageMode::Reset } else { MessageMode::Continue },
             blanks: if bits & 16 == 0 { BlankPartner::Nobody } else { BlankPartner::Error },
             collectives: if bits & 32 == 0 { CollectiveMode::Local } else { CollectiveMode::Atomic },
@@ -700,7 +640,6 @@ fn together(packed: &Packed, input: Payload<'static>, output: &UserMemory) -> He
     room
 }
 
-const ALL: [FtMode; 5] = [FtMode::None, FtMode::Abort, FtMode::Blank, FtMode::Shrink, FtMode::Rebuild];
 /// Beside the modes: all that was made from the world recovers with it; and what shrinks does so in place.
 const WITH_ALL: u32 = 1 << 6;
 const IN_PLACE: u32 = 1 << 7;

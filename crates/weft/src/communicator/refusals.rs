@@ -1,8 +1,10 @@
 //! Recoveries that come to nothing, and why (rule R5): it is the same at all members, and nothing has changed.
 
+use job::config::{FtMode, MessageMode};
+use job::error::{Class, Error};
+
 use super::Communicator;
-use super::recovery::{FtMode, FtModes, MessageMode, RecoverFlags};
-use crate::error::{Class, Error};
+use super::recovery::{FtModes, RecoverFlags};
 
 impl Communicator {
     /// Why a recovery comes to nothing; the same at all members.

@@ -3,16 +3,17 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use job::config::{FtMode, MessageMode};
+use job::error::Result;
+use job::fabrics::Fabrics;
+use job::lock::lock;
 use messaging::Engine;
 
 use super::agree::attempt_of;
-use super::recovery::{Found, FtMode, FtModes, MessageMode};
+use super::recovery::{Found, FtModes};
 use super::{Communicator, Inner};
 use crate::contexts::{self, Lease, Proposal, mix};
-use crate::error::Result;
-use crate::fabrics::Fabrics;
 use crate::group::Group;
-use crate::lock::lock;
 use crate::process::Process;
 
 /// The communicators of a process that the program has made.

@@ -1,13 +1,13 @@
 //! Communicators of those who give the same color, or sit on the same piece of the machine (MPI 5.0 §7.4.2).
 
 use fabric::Peer;
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 use topology::{Host, Level};
 
 use super::mail::{Mail, Parcel};
 use super::{Communicator, Label};
 use crate::contexts::mix;
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 
 /// What the members of a part shall have in common.

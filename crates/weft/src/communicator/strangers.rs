@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use collectives::{Advance, Buffers, Collective, Execution, Shape};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
 use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
 use super::{Communicator, Kept, Label, Parts, Reduce, in_place};
 use crate::contexts::{self, Lease, mix, mix_text};
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::memory::sending;
 use crate::process::Process;

@@ -4,11 +4,11 @@
 use std::sync::{Arc, OnceLock};
 
 use fabric::crash;
+use job::error::Result;
 
 use super::recovery::{Past, Recovery};
 use super::{Communicator, Kept};
 use crate::contexts::{Lease, mix};
-use crate::error::Result;
 
 /// In whose place a communicator is, and which one is in its own.
 #[derive(Default)]

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Cause, Failed, judge};
 use fabric::{Payload, Peer, Room};
+use job::error::{Class, Error, Result};
 use messaging::{Envelope, Pattern, Rank, RequestId, Sending};
 
 use super::board::Swapped;
 use super::{Communicator, TAGS};
-use crate::error::{Class, Error, Result};
 
 /// What is left to be waited for of a swap that was begun.
 ///

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use collectives::{Buffers, Neighbourhood, Surround};
 use fabric::{Payload, Peer, UserMemory};
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
 
 use super::Communicator;
 use crate::contexts::{Lease, mix};
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::recent::Kind;
 

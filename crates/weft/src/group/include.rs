@@ -2,12 +2,12 @@
 
 use std::borrow::Borrow;
 
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use super::members::{Builder, Members, Without};
 use super::progression::{Progression, Runs, check_disjoint, check_distinct, in_order};
 use super::{Group, RankRange};
-use crate::error::{Class, Error, Result};
 
 impl Group {
     /// The members at those ranks, in that order.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use job::error::Class;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::Class;
 
 fn of(peers: &[u32]) -> Group {
     Group::of(peers.iter().map(|&peer| Peer(peer)))

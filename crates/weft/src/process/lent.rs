@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
+use job::fabrics::Fabrics;
 use messaging::{Engine, Lent, Probed, RequestId};
 
 use super::{Process, WaitsFor, Wanted};
 use crate::communicator::Status;
-use crate::fabrics::Fabrics;
 
 impl Process {
     /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not

@@ -14,11 +14,11 @@ use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
 use fabric::Peer;
+use job::error::{Class, Error, Result};
+use job::fabrics::{Ledger, NoSignals};
+use job::lock::lock;
 
 use super::Process;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::{Ledger, NoSignals};
-use crate::lock::lock;
 
 impl Process {
     /// A descriptor that becomes readable when some process of the job has failed, a member of whatever it was or not. It never blocks:
@@ -173,8 +173,9 @@ const BETWEEN_CALLS: Duration = Duration::from_micros(50);
 
 #[cfg(test)]
 mod tests {
+    use job::config::Config;
+
     use super::*;
-    use crate::config::Config;
     use crate::session::run_threads;
 
     fn bytes(descriptor: &mut UnixStream) -> std::io::Result<usize> {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::{FabricError, Fault, Peer};
+use job::error::{Class, Result};
+use job::fabrics::{Fabrics, Ledger, Pulse, inherited_pipe};
+use job::lock::lock;
 use messaging::{Engine, Failure, Failures};
 
 use super::Process;
-use crate::error::{Class, Result};
-use crate::fabrics::{Fabrics, Ledger, Pulse, inherited_pipe};
 use crate::group::Group;
-use crate::lock::lock;
 
 impl Process {
     /// From now on the launcher's ledger is looked at by who waits, and who sleeps is woken for it if that can be.

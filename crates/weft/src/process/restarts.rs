@@ -1,11 +1,11 @@
 //! Processes that are started in the place of those that have failed: what they and the others know of each other.
 
 use fabric::Peer;
+use job::config::FtMode;
+use job::error::Result;
+use job::lock::lock;
 
 use super::Process;
-use crate::communicator::FtMode;
-use crate::error::Result;
-use crate::lock::lock;
 
 /// What the launcher has said of starting processes again.
 #[derive(Clone, Copy)]

@@ -8,14 +8,14 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fabric::Peer;
+use job::fabrics::{Fabrics, WaitState, WaitStates};
+use job::lock::lock;
 use messaging::{Engine, Interest, Pending, Rank, RequestId};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Process;
 use crate::communicator::Communicator;
 use crate::contexts;
-use crate::fabrics::{Fabrics, WaitState, WaitStates};
-use crate::lock::lock;
 
 /// Where this process writes what its calls wait for.
 pub(crate) struct Telling {

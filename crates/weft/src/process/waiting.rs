@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabric::Bell;
+use job::fabrics::Fabrics;
+use job::lock::Guard;
+use job::wait::{Next, Patience, Policy};
 use messaging::{Engine, Interest};
 
 use super::Process;
 use super::wait_states::{Long, WaitsFor};
-use crate::fabrics::Fabrics;
-use crate::lock::Guard;
-use crate::wait::{Next, Patience, Policy};
 
 impl Process {
     /// Makes progress until `ready` has an answer.

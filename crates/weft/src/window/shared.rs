@@ -5,13 +5,13 @@ use std::ops::Deref;
 
 use datatype::Operator;
 use fabric::Peer;
+use job::error::{Class, Error, Result};
+use job::fabrics::{Common, CommonOffer, fetch_common};
 use messaging::Rank;
 
 use super::places::Places;
 use super::{Extent, Founding, Memory, Window};
 use crate::communicator::Communicator;
-use crate::error::{Class, Error, Result};
-use crate::fabrics::{Common, CommonOffer, fetch_common};
 use crate::group::Group;
 use crate::memory::{Shareable, shared_values};
 

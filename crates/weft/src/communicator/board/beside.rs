@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use collectives::{Block, Buffers, Collective};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::Result;
+use job::fabrics::{Board, Course, Fabrics, is_before, is_room};
+use job::lock::{Guard, lock};
 use messaging::{Engine, Rank, RequestId};
 
 use super::super::ongoing::{Combine, Ended, Ongoing, Undertaking};
@@ -17,9 +20,6 @@ use super::pieces::is_whole;
 use super::plan::{Hears, Plan, others};
 use super::{Bulletin, Communicator, Reduce, Turn, is_turn_due};
 use crate::background::Operation;
-use crate::error::Result;
-use crate::fabrics::{Board, Course, Fabrics, is_before, is_room};
-use crate::lock::{Guard, lock};
 use crate::memory::giving;
 use crate::process::WaitsFor;
 
@@ -403,10 +403,10 @@ impl Operation for Beside {
 #[cfg(test)]
 mod tests {
     use collectives::{Operator, Reduction};
+    use job::config::CpuTime;
 
     use super::*;
     use crate::communicator::Rank;
-    use crate::config::CpuTime;
     use crate::memory::{reading, writing};
     use crate::{Config, run_threads};
 

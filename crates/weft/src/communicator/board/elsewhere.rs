@@ -11,11 +11,11 @@
 use std::sync::atomic::Ordering;
 
 use collectives::{Activity, Cause, Execution, Failed};
+use job::error::Error;
+use job::fabrics::Fabrics;
 use messaging::{Engine, Rank};
 
 use super::{Bulletin, Communicator};
-use crate::error::Error;
-use crate::fabrics::Fabrics;
 
 /// What a member has begun: the last operation on the board, and how many by messages.
 #[derive(Clone, Copy, Debug)]
@@ -185,9 +185,9 @@ pub(super) const LOOKS_PER_WATCH: u32 = 16;
 mod tests {
     use collectives::{Advance, Buffers, Collective};
     use fabric::UserMemory;
+    use job::config::CpuTime;
 
     use super::*;
-    use crate::config::CpuTime;
     use crate::memory::{reading, writing};
     use crate::{Config, run_threads};
 

@@ -6,14 +6,14 @@
 
 use collectives::{Block, Cause, Neighbourhood, Surround};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::Result;
+use job::fabrics::Board;
 use messaging::Rank;
 
 use super::pieces::{Lengths, PIECE_BYTES_MIN};
 use super::plan::ROOM_BYTES;
 use super::turn::Flow;
 use super::{Communicator, Visit};
-use crate::error::Result;
-use crate::fabrics::Board;
 use crate::memory::giving;
 
 /// One member's part in such an exchange.

@@ -7,12 +7,12 @@
 
 use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
+use job::fabrics::Board;
 use messaging::Rank;
 
 use super::pieces::{Carried, Lengths, Lot};
 use super::plan::others;
 use super::turn::Flow;
-use crate::fabrics::Board;
 
 /// One member's part in such an operation.
 #[derive(Clone, Copy)]

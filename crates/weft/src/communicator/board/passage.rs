@@ -5,6 +5,8 @@ mod reads;
 use std::ops::Range;
 
 use fabric::{Payload, Stores, UserMemory, write_abreast};
+use job::error::{Error, Result};
+use job::fabrics::{Board, Ring, is_before};
 use messaging::Rank;
 
 use super::pieces::{
@@ -12,8 +14,6 @@ use super::pieces::{
 };
 use super::trials::{Route, Timed};
 use super::{Visit, is_turn_due};
-use crate::error::{Error, Result};
-use crate::fabrics::{Board, Ring, is_before};
 
 /// One operation, until this member has given all and taken all.
 pub(super) struct Passage<'v, 'a> {

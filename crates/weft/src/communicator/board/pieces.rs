@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use collectives::{Block, Cause};
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Class, Error, Result};
+use job::fabrics::{Board, Course, Ring, is_before};
 use messaging::Rank;
 
 use super::pairs::Pairs;
@@ -17,8 +19,6 @@ use super::passage::Passage;
 use super::plan::{Hears, Holds, Plan, ROOM_BYTES, Then};
 use super::trials::Route;
 use super::{Communicator, Reduce, Visit, others};
-use crate::error::{Class, Error, Result};
-use crate::fabrics::{Board, Course, Ring, is_before};
 use crate::memory::giving;
 
 /// How long the data is that each of two members gives.

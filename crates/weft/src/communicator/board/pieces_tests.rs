@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
 use fabric::{Payload, Stores, UserMemory};
+use job::config::CpuTime;
+use job::error::Class;
+use job::fabrics::Ring;
+use job::guide::CostsFrom;
 use messaging::Rank;
 
 use super::pieces::{
@@ -13,10 +17,6 @@ use super::pieces::{
 };
 use super::trials::TRIED_FROM;
 use super::{Communicator, several};
-use crate::config::CpuTime;
-use crate::error::Class;
-use crate::fabrics::Ring;
-use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
 

@@ -6,12 +6,12 @@ use collectives::{
     Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven,
     combining_order, reducing_order, scanning_order,
 };
+use job::fabrics::Board;
 use messaging::Rank;
 
 use super::pieces::{BYTES_MAX, Carried, Lengths, Lot};
 use super::several;
 use super::turn::Flow;
-use crate::fabrics::Board;
 
 /// One member's part in an operation.
 #[derive(Clone, Copy)]

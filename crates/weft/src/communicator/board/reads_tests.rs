@@ -2,13 +2,13 @@
 
 use collectives::{Block, Collective, Each, Listed, Uneven, packed};
 use fabric::{Payload, UserMemory};
+use job::error::{Class, Error};
+use job::fabrics::Way;
 
 use super::Communicator;
 use super::pieces::{LONG_FROM, READ};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
 use super::trials::READ_FROM;
-use crate::error::{Class, Error};
-use crate::fabrics::Way;
 use crate::memory::{reading, writing};
 
 fn nothing() -> impl FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) {

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use collectives::Block;
 use fabric::{Heap, Payload, UserMemory};
+use job::error::{Error, Result};
+use job::fabrics::{Board, Ring};
 use messaging::Rank;
 
 use super::pieces::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
 use super::{Reduce, Visit, is_turn_due};
-use crate::error::{Error, Result};
-use crate::fabrics::{Board, Ring};
 use crate::memory::giving;
 
 /// One operation, until this member is through with all its numbers.

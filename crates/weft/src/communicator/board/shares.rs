@@ -2,12 +2,12 @@
 //! few bytes among more than two. The same entries as [`Visit::carry_out`] writes and reads, with less around them.
 
 use fabric::Payload;
+use job::error::Result;
+use job::fabrics::Board;
 use messaging::Rank;
 
 use super::plan::others;
 use super::{Communicator, Visit, is_turn_due};
-use crate::error::Result;
-use crate::fabrics::Board;
 
 /// What a member gives and hears of an operation.
 #[derive(Clone, Copy, Debug)]

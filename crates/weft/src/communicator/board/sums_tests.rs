@@ -1,12 +1,12 @@
 //! Long sums of two that go by halves or as a whole, whichever has turned out to be quicker.
 
 use collectives::{Collective, Each};
+use job::error::Class;
+use job::fabrics::{Ring, Way};
 
 use super::Communicator;
 use super::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
-use crate::error::Class;
-use crate::fabrics::{Ring, Way};
 use crate::memory::{reading, writing};
 
 /// Sums up elements of so many bytes, so many in all; whether that went by halves.

@@ -2,6 +2,8 @@
 //! shortest way of all, of which every step counts (decisions/0063).
 
 use fabric::{Payload, Peer, Room};
+use job::error::Result;
+use job::fabrics::{Board, Course, Pair, Ring};
 use messaging::Rank;
 
 use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN, is_whole};
@@ -10,8 +12,6 @@ use super::{Bulletin, Swapped, Visit, is_turn_due};
 use crate::communicator::Communicator;
 use crate::communicator::ongoing::{Ongoing, Undertaking};
 use crate::communicator::swap::{By, Swapping, longest_bytes};
-use crate::error::Result;
-use crate::fabrics::{Board, Course, Pair, Ring};
 
 impl Communicator {
     /// Gives the other of two members something, and gets something, as the next operation on the board, or as a message. `None`:

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use collectives::{Collective, Each, Operator, Reduction, Rooted};
 use fabric::{Payload, UserMemory};
+use job::config::CpuTime;
+use job::guide::CostsFrom;
+use job::tell;
 use messaging::Rank;
 
 use super::Communicator;
 use super::pieces_tests::QUICK_COPIES;
-use crate::config::CpuTime;
-use crate::guide::CostsFrom;
 use crate::memory::{reading, writing};
-use crate::tell::tell;
 use crate::{Config, FabricName, run_threads};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

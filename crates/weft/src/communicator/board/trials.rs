@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant};
 
 use fabric::Stores;
+use job::fabrics::{Ring, Trial, Way, second_cache_bytes};
 
 use super::Visit;
 use super::pieces::{Exchange, HALVES_FROM, Lengths};
-use crate::fabrics::{Ring, Trial, Way, second_cache_bytes};
 
 /// What one of two members knows, by how long data is.
 pub(super) struct Trials {

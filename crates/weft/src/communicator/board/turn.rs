@@ -2,9 +2,9 @@
 //! which both decide alike whether what goes one way is a message (decisions/0062).
 
 use fabric::Heap;
+use job::fabrics::Course;
 
 use super::trials::Trials;
-use crate::fabrics::Course;
 
 /// What is a matter of the one thread that is in an operation.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! Communicators arranged as graphs (MPI 5.0 §8.5.3, §8.5.4).
 
 use fabric::Peer;
+use job::error::{Class, Error, Result};
 use messaging::Rank;
 use topology::{Adjacent, Graph, Weights};
 
@@ -8,7 +9,6 @@ use super::lists::Lists;
 use super::{Communicator, Topology};
 use crate::communicator::mail::{Mail, Parcel};
 use crate::contexts::mix;
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
 
 /// An edge of a distributed graph.

@@ -1,10 +1,10 @@
 //! Lists of numbers that all members tell all others.
 
 use collectives::{Block, allgatherv};
+use job::error::Result;
 use messaging::Rank;
 
 use super::Communicator;
-use crate::error::Result;
 use crate::memory::{reading, writing};
 
 /// A list of each member, by rank.

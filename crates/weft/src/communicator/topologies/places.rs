@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use datatype::Operator;
 use fabric::Peer;
+use job::error::{Class, Error, Result};
+use job::tell;
 use messaging::Rank;
 use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, choose_grid, map, map_graph};
 
 use super::{Agreed, Communicator, GRID, Topology, mark_of};
 use crate::communicator::mail::{Mail, Parcel};
 use crate::contexts::mix;
-use crate::error::{Class, Error, Result};
 use crate::group::Group;
-use crate::tell::tell;
 
 impl Communicator {
     /// A communicator of `grid.cells()` members, arranged as a grid: each takes the cell where the messages of the

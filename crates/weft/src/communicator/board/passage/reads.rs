@@ -2,10 +2,10 @@
 //! belongs. Each is told where to read, and then that the other has read.
 
 use fabric::{Payload, UserMemory};
+use job::error::Result;
 
 use super::super::pieces::{Exchange, Lengths, MISFIT, PIECE_BYTES_MIN};
 use super::{Kept, Passage};
-use crate::error::Result;
 
 impl Passage<'_, '_> {
     /// Reads what is to be gotten, and keeps what this member has for itself. The answer is what is left to be given and to be gotten, since reads

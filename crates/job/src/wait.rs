@@ -1,7 +1,8 @@
 //! Waiting politely: spin where ranks have cores of their own, yield where they share them, sleep in the end.
 //!
-//! A rank that spins on a core that another rank needs keeps it from the very thing it waits for. So the cpus that
-//! this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks here.
+//! A rank that spins on a core that another rank needs keeps it from the very thing it waits for. So the cpus
+//! that this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks
+//! here.
 
 use std::time::{Duration, Instant};
 
@@ -12,30 +13,29 @@ use crate::lock::Threads;
 
 /// How the ranks of this process wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Policy {
+pub enum Policy {
     /// Each rank has a core: looking again at once is the fastest.
     OwnCore,
     /// Cores are shared: give the core away after a look.
     SharedCore,
-    /// Ranks have cores of their own, but more threads of this one wait than it has cores: give the core away after a few
-    /// looks. The other side is mostly running, and so is this one, while two threads answer each other.
+    /// Ranks have cores of their own, but more threads of this one wait than it has cores: give the core away
+    /// after a few looks. The other side is mostly running, and so is this one, while two threads answer each
+    /// other.
     Crowd,
 }
 
 impl Policy {
     /// The policy for ranks that have such cores, unless the user wants another.
-    pub(crate) fn choose(wait: Wait, cores: Cores) -> Policy {
+    pub fn choose(wait: Wait, cores: Cores) -> Policy {
         match (wait, cores) {
             (Wait::Spin, _) | (Wait::Auto, Cores::Own) => Policy::OwnCore,
             (Wait::Yield, _) | (Wait::Auto, Cores::Shared) => Policy::SharedCore,
         }
     }
-}
 
-impl Policy {
-    /// Looks at one source between two turns of progress. Another thread may want the engine meanwhile, and another
-    /// rank the core.
-    pub(crate) fn looks(self, threads: Threads) -> u32 {
+    /// Looks at one source between two turns of progress. Another thread may want the engine meanwhile, and
+    /// another rank the core.
+    pub fn looks(self, threads: Threads) -> u32 {
         match (self, threads) {
             (Policy::OwnCore, Threads::One) => LOOKS_PER_TURN,
             (Policy::OwnCore, Threads::Many) => LOOKS_PER_TURN / 4,
@@ -46,18 +46,18 @@ impl Policy {
 
 /// The rest between two looks that find nothing.
 ///
-/// Whoever looks all the time takes the line away from the one who is about to write into it, and both wait for it. A
-/// rest of about the time that a line takes between two cores halves the latency of an exchange, and makes a message
-/// that comes at any other time half a rest later.
+/// Whoever looks all the time takes the line away from the one who is about to write into it, and both wait
+/// for it. A rest of about the time that a line takes between two cores halves the latency of an exchange,
+/// and makes a message that comes at any other time half a rest later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub struct Rest {
     pauses: u32,
     short_pauses: u32,
 }
 
 impl Rest {
     /// Measured by the clock: processors differ tenfold in what a pause is. Takes a few microseconds.
-    pub(crate) fn measured() -> Rest {
+    pub fn measured() -> Rest {
         let trial = || {
             let since = Instant::now();
             (0..PAUSES_TRIED).for_each(|_| std::hint::spin_loop());
@@ -69,25 +69,28 @@ impl Rest {
         Rest { pauses: pauses(REST), short_pauses: pauses(SHORT_REST) }
     }
 
+    /// Rests between two looks at memory that a peer writes.
     #[inline(always)]
-    pub(crate) fn take(self) {
+    pub fn take(self) {
         (0..self.pauses).for_each(|_| std::hint::spin_loop());
     }
 
-    /// Where each of two writes one line and looks at the other's.
+    /// Rests for a shorter time: between two looks where each of two processes writes one line and looks at
+    /// the other's.
     #[inline(always)]
-    pub(crate) fn take_short(self) {
+    pub fn take_short(self) {
         (0..self.short_pauses).for_each(|_| std::hint::spin_loop());
     }
 }
 
 /// Whether so many ranks have cores of their own.
-pub(crate) fn cores(ranks: u32, cpus: CpuTime) -> Cores {
+pub fn cores(ranks: u32, cpus: CpuTime) -> Cores {
     if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
 }
 
-/// How many threads of each of so many ranks on this node may spin at a time, without keeping one another from a cpu.
-pub(crate) fn room(config: &Config, ranks: u32) -> u32 {
+/// How many threads of each of so many ranks on this node may spin at a time, without keeping one another
+/// from a cpu.
+pub fn room(config: &Config, ranks: u32) -> u32 {
     if config.wait == Wait::Spin {
         return u32::MAX;
     }
@@ -96,12 +99,12 @@ pub(crate) fn room(config: &Config, ranks: u32) -> u32 {
     share.min(allowed).max(1)
 }
 
-/// How much of this node's cpus the ranks on it may use together: what the launcher has found out for all of them,
-/// or else what this process sees.
+/// How much of this node's cpus the ranks on it may use together: what the launcher has found out for all of
+/// them, or else what this process sees.
 ///
 /// Where the machine does not tell, there is nothing for them: yielding costs little where it was not needed,
 /// spinning much where it was wrong.
-pub(crate) fn cpus(config: &Config) -> CpuTime {
+pub fn cpus(config: &Config) -> CpuTime {
     if let Some(cpus) = config.cpus {
         return cpus;
     }
@@ -112,7 +115,7 @@ pub(crate) fn cpus(config: &Config) -> CpuTime {
 }
 
 /// One wait: what to do after each look that found nothing.
-pub(crate) struct Patience {
+pub struct Patience {
     policy: Policy,
     /// Since the wait began, or since something came.
     looks: u32,
@@ -131,9 +134,9 @@ enum Armed {
     Something,
 }
 
-/// What to do next.
+/// What a waiting thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub enum Next {
     /// Look again at once.
     Look,
     /// Give the core away, then look.
@@ -145,7 +148,9 @@ pub(crate) enum Next {
 }
 
 impl Patience {
-    pub(crate) fn new(policy: Policy) -> Patience {
+    /// The patience of a wait that begins now.
+    #[must_use]
+    pub fn new(policy: Policy) -> Patience {
         let free = match policy {
             Policy::OwnCore => LOOKS_BEFORE_CLOCK,
             Policy::SharedCore => 0,
@@ -154,11 +159,11 @@ impl Patience {
         Patience { policy, looks: 0, free, since: None, armed: Armed::No }
     }
 
-    /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh again.
-    /// Whoever sent it may be sending more on another core at this moment, so a few looks are worth it also where
-    /// cores are shared.
+    /// Notes what a look has found. When something came, though not what is waited for, the patience is fresh
+    /// again. Whoever sent it may be sending more on another core at this moment, so a few looks are worth it
+    /// also where cores are shared.
     #[inline]
-    pub(crate) fn looked(&mut self, happened: usize) {
+    pub fn looked(&mut self, happened: usize) {
         if happened > 0 {
             self.looks = 0;
             self.since = None;
@@ -169,19 +174,21 @@ impl Patience {
         }
     }
 
-    /// Notes the bell's answer.
-    pub(crate) fn armed(&mut self, answer: u32) {
+    /// Notes that the bell was armed, and its answer.
+    pub fn armed(&mut self, answer: u32) {
         self.armed = Armed::Looking(answer);
     }
 
     /// Whether the bell must be disarmed.
     #[inline]
-    pub(crate) fn is_armed(&self) -> bool {
+    pub fn is_armed(&self) -> bool {
         self.armed != Armed::No
     }
 
+    /// What to do now that a look has found nothing that is waited for.
+    #[allow(clippy::should_implement_trait)]
     #[inline]
-    pub(crate) fn next(&mut self) -> Next {
+    pub fn next(&mut self) -> Next {
         if self.is_armed() {
             return self.asleep();
         }
@@ -209,7 +216,7 @@ impl Patience {
     }
 
     /// Since when nothing has come, as far as the clock was read.
-    pub(crate) fn quiet_since(&self) -> Option<Instant> {
+    pub fn quiet_since(&self) -> Option<Instant> {
         self.since
     }
 
@@ -220,11 +227,12 @@ impl Patience {
 
 /// About as long as a line takes from one core to another and back.
 const REST: Duration = Duration::from_nanos(70);
-/// Where both write a line of their own and look at the other's, who rests longer only sees it later (decisions/0063).
+/// Where both write a line of their own and look at the other's, who rests longer only sees it later
+/// (decisions/0063).
 const SHORT_REST: Duration = Duration::from_nanos(25);
 const PAUSES_TRIED: u32 = 64;
-/// A look at one source takes a tenth of a turn of progress. With so many between two turns, a message is mostly found
-/// by a look, and the others wait a fraction of a microsecond longer for theirs.
+/// A look at one source takes a tenth of a turn of progress. With so many between two turns, a message is
+/// mostly found by a look, and the others wait a fraction of a microsecond longer for theirs.
 const LOOKS_PER_TURN: u32 = 8;
 /// Looks that pass before the clock is read at all: most waits are over by then.
 const LOOKS_BEFORE_CLOCK: u32 = 256;
@@ -232,8 +240,8 @@ const LOOKS_BEFORE_CLOCK: u32 = 256;
 const LOOKS_PER_CLOCK: u32 = 32;
 /// About as long as it takes to wake a sleeper on a virtual machine.
 const SPIN: Duration = Duration::from_micros(50);
-/// Where cores are shared, whoever is waited for mostly has yet to run: a look more finds nothing and costs all. Only
-/// where something has come, so many are made.
+/// Where cores are shared, whoever is waited for mostly has yet to run: a look more finds nothing and costs
+/// all. Only where something has come, so many are made.
 const LOOKS_AFTER_NEWS: u32 = 2;
 /// Turns that an answer takes at most which comes from a thread that runs.
 const LOOKS_IN_A_CROWD: u32 = 16;

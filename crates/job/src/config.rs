@@ -1,5 +1,6 @@
 //! What the environment says, read once and passed down.
 
+mod failures;
 mod variables;
 
 use std::ffi::OsString;
@@ -9,13 +10,13 @@ use std::time::Duration;
 use collectives::{Forced, NotForced};
 use process_manager::{Protocol, Wishes};
 
-use crate::communicator::{FtMode, MessageMode};
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
 use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
 
+pub use self::failures::{FtMode, InitialErrors, MessageMode, Rebuilt};
 pub use self::variables::{VARIABLES, Variable};
 
 /// Everything that can be set from outside.
@@ -25,13 +26,16 @@ pub struct Config {
     pub fabrics: Vec<FabricName>,
     /// The descriptor of the job's shared memory, inherited from the launcher.
     pub segment: Option<i32>,
-    /// The part of the node whose processes alone share memory with this one, where the launcher has dealt them out to several.
+    /// The part of the node whose processes alone share memory with this one, where the launcher has dealt
+    /// them out to several.
     pub node: Option<String>,
-    /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors alive.
+    /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors
+    /// alive.
     pub ledger: Option<i32>,
     /// The descriptor of the pulses of the job's processes, from the same launcher.
     pub pulses: Option<i32>,
-    /// The descriptor of the memory where processes write what their calls wait for, inherited from the launcher.
+    /// The descriptor of the memory where processes write what their calls wait for, inherited from the
+    /// launcher.
     pub wait_states: Option<i32>,
     /// What becomes of communicators that have lost a member, where the program says nothing else.
     pub ft_mode: FtMode,
@@ -49,7 +53,8 @@ pub struct Config {
     pub tcp_ports: Option<RangeInclusive<u16>>,
     /// The interfaces whose addresses are offered to others; all where there is none.
     pub tcp_interfaces: Option<Vec<String>>,
-    /// Whether libfabric may be used without having been named, where this host has a card for it and the job other hosts.
+    /// Whether libfabric may be used without having been named, where this host has a card for it and the job
+    /// other hosts.
     pub seeks_hardware: bool,
     /// The provider of libfabric to use, by its whole name; one that goes to other hosts where there is none.
     pub libfabric_provider: Option<String>,
@@ -91,40 +96,8 @@ pub struct Config {
     pub machine: MachineFrom,
     /// What tells of the switches above this host.
     pub switches: SwitchesFrom,
-    /// Which process sits on which part of its node, as [`crate::Parts`] are written.
+    /// Which process sits on which part of its node, as [`Parts`](crate::parts::Parts) are written.
     pub parts: Option<String>,
-}
-
-/// What happens on an error where no error handler has been set (MPI 5.0 §9.3, §11.8.4).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum InitialErrors {
-    /// The job ends.
-    #[default]
-    Fatal,
-    /// The processes concerned end.
-    Abort,
-    /// The call returns its code.
-    Return,
-}
-
-impl InitialErrors {
-    /// By the name that the standard gives it.
-    #[must_use]
-    pub fn named(name: &str) -> Option<InitialErrors> {
-        [InitialErrors::Fatal, InitialErrors::Abort, InitialErrors::Return]
-            .into_iter()
-            .find(|errors| errors.name().eq_ignore_ascii_case(name))
-    }
-
-    /// The name that the standard gives it, as in the info key `mpi_initial_errhandler`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            InitialErrors::Fatal => "mpi_errors_are_fatal",
-            InitialErrors::Abort => "mpi_errors_abort",
-            InitialErrors::Return => "mpi_errors_return",
-        }
-    }
 }
 
 /// A named set of processes.
@@ -134,45 +107,6 @@ pub struct SetOfRanks {
     pub name: String,
     /// The ranks of its processes in the job, each once.
     pub ranks: Vec<u32>,
-}
-
-/// What a launcher tells a process that it has started in the place of another.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rebuilt {
-    /// How often there was another one before.
-    pub incarnation: u32,
-    /// The number by which others know it, which is not its rank.
-    pub number: u32,
-    /// Under what number the others have asked for it.
-    pub asked: u64,
-    /// What they tell it.
-    pub facts: String,
-    /// The ranks whose processes have come into the place of others before, and their numbers.
-    pub moved: Vec<(u32, u32)>,
-}
-
-impl Rebuilt {
-    /// What the launcher writes.
-    #[must_use]
-    pub fn encode(&self) -> String {
-        let Rebuilt { incarnation, number, asked, facts, moved } = self;
-        let moved: Vec<String> = moved.iter().map(|(rank, number)| format!("{rank}:{number}")).collect();
-        format!("{incarnation};{number};{asked:x};{facts};{}", moved.join(","))
-    }
-
-    /// `INCARNATION;NUMBER;ASKED;FACTS;RANK:NUMBER,...`
-    fn read(text: &str) -> Option<Rebuilt> {
-        let mut parts = text.split(';');
-        let mut part = || parts.next();
-        let (incarnation, number) = (part()?.parse().ok()?, part()?.parse().ok()?);
-        let (asked, facts) = (u64::from_str_radix(part()?, 16).ok()?, part()?.to_owned());
-        let pair = |pair: &str| {
-            let (rank, number) = pair.split_once(':')?;
-            Some((rank.parse().ok()?, number.parse().ok()?))
-        };
-        let moved = part()?.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Option<_>>()?;
-        Some(Rebuilt { incarnation, number, asked, facts, moved })
-    }
 }
 
 /// An amount of cpus, in hundredths of one.
@@ -308,40 +242,6 @@ impl Config {
         Ok(())
     }
 
-    /// What happens when processes fail.
-    fn read_failures(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
-        if let Some(value) = read("WEFT_FT_MODE") {
-            self.ft_mode = FtMode::named(&value)
-                .ok_or_else(|| wrong("WEFT_FT_MODE", &value, "none, abort, blank, shrink or rebuild"))?;
-        }
-        if let Some(value) = read("WEFT_FT_MESSAGES") {
-            self.ft_messages = MessageMode::named(&value)
-                .ok_or_else(|| wrong("WEFT_FT_MESSAGES", &value, "reset or cont"))?;
-        }
-        if let Some(value) = read("WEFT_REBUILD_FALLBACK") {
-            let known = FtMode::named(&value).filter(|mode| matches!(mode, FtMode::Blank | FtMode::Abort));
-            self.rebuild_fallback =
-                known.ok_or_else(|| wrong("WEFT_REBUILD_FALLBACK", &value, "blank or abort"))?;
-        }
-        if let Some(value) = read("WEFT_RESTARTS") {
-            self.restarts = parse("WEFT_RESTARTS", &value, "a number")?;
-        }
-        if let Some(value) = read("WEFT_REBUILT") {
-            let known = Rebuilt::read(&value);
-            self.rebuilt = Some(known.ok_or_else(|| wrong("WEFT_REBUILT", &value, "what weftrun writes"))?);
-        }
-        if let Some(value) = read("WEFT_FAILURES_FD") {
-            self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
-        }
-        if let Some(value) = read("WEFT_PULSES_FD") {
-            self.pulses = Some(parse("WEFT_PULSES_FD", &value, "a descriptor number")?);
-        }
-        if let Some(value) = read("WEFT_WAIT_STATES_FD") {
-            self.wait_states = Some(parse("WEFT_WAIT_STATES_FD", &value, "a descriptor number")?);
-        }
-        Ok(())
-    }
-
     /// What things cost, and how collective algorithms are chosen.
     fn read_costs(&mut self, read: &dyn Fn(&'static str) -> Option<String>) -> Result<()> {
         self.constants = match read("WEFT_CONSTANTS").as_deref() {
@@ -377,7 +277,7 @@ impl Config {
     /// Reads the process's own environment.
     ///
     /// # Errors
-    /// As [`Config::from_variables`].
+    /// [`Class::Argument`] that names the variable, its value and what is expected.
     pub fn from_environment() -> Result<Config> {
         Config::from_variables(&|name| std::env::var(name).ok())
     }
@@ -492,8 +392,8 @@ fn parse_sets(value: &str) -> Result<Vec<SetOfRanks>> {
     for part in value.split(';').filter(|part| !part.is_empty()) {
         let bad = || wrong("WEFT_PSETS", part, "a name, =, and ranks such as 0-3,8");
         let (name, list) = part.rsplit_once('=').ok_or_else(bad)?;
-        let standard = name.get(..crate::sets::STANDARD.len()).unwrap_or_default();
-        if standard.eq_ignore_ascii_case(crate::sets::STANDARD) {
+        let standard = name.get(..STANDARD_SETS.len()).unwrap_or_default();
+        if standard.eq_ignore_ascii_case(STANDARD_SETS) {
             return Err(wrong("WEFT_PSETS", part, "a name that does not begin with mpi://"));
         }
         if name.is_empty() || name.len() > SET_NAME_BYTES_MAX || sets.iter().any(|set| set.name == name) {
@@ -531,6 +431,8 @@ const OF_HWLOC: [&str; 7] = [
     "HWLOC_THISSYSTEM",
     "HWLOC_DUMPED_HWDATA_DIR",
 ];
+/// How the names of the standard's process sets begin; no other set may have such a name.
+pub const STANDARD_SETS: &str = "mpi://";
 /// The longest name that a buffer of `MPI_MAX_PSET_NAME_LEN` bytes takes.
 const SET_NAME_BYTES_MAX: usize = 1023;
 /// Ranks that a list may name; more are a slip of the finger.
@@ -550,7 +452,9 @@ fn parse<T: std::str::FromStr>(name: &str, value: &str, expected: &str) -> Resul
     value.trim().parse().map_err(|_| wrong(name, value, expected))
 }
 
-pub(crate) fn wrong(name: &str, value: &str, expected: &str) -> Error {
+/// The error for an environment variable whose value is not what is expected, with the remedy.
+#[must_use]
+pub fn wrong(name: &str, value: &str, expected: &str) -> Error {
     Error::new(Class::Argument, format!("the environment variable {name} is {value:?}, expected {expected}"))
         .remedy(format!("unset {name} or correct it"))
 }
@@ -559,23 +463,9 @@ pub(crate) fn wrong(name: &str, value: &str, expected: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn read(name: &'static str, value: &'static str) -> Result<Config> {
+    /// The configuration where this variable alone is set.
+    pub(in crate::config) fn read(name: &'static str, value: &'static str) -> Result<Config> {
         Config::from_variables(&|asked| (asked == name).then(|| value.to_owned()))
-    }
-
-    #[test]
-    fn who_was_started_again_reads_what_it_was_told() {
-        let told = |text: &'static str| read("WEFT_REBUILT", text).map(|config| config.rebuilt.unwrap());
-        let rebuilt = told("2;7;ff;1.2.3;1:4,3:6").unwrap();
-        assert_eq!((rebuilt.incarnation, rebuilt.number, rebuilt.asked), (2, 7, 255));
-        assert_eq!(rebuilt.encode(), "2;7;ff;1.2.3;1:4,3:6");
-        assert_eq!((&rebuilt.facts[..], rebuilt.moved), ("1.2.3", vec![(1, 4), (3, 6)]));
-        assert_eq!(told("1;4;0;f;").unwrap().moved, []);
-        for nonsense in ["1", "1;4;x;f;", "1;4;0;f", "1;4;0;f;1", "1;4;0;f;1:x"] {
-            assert!(told(nonsense).unwrap_err().to_string().contains("WEFT_REBUILT"), "{nonsense}");
-        }
-        assert!(read("WEFT_REBUILD_FALLBACK", "shrink").is_err());
-        assert_eq!(read("WEFT_RESTARTS", "3").unwrap().restarts, 3);
     }
 
     #[test]

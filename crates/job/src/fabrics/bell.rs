@@ -11,8 +11,8 @@ use super::{Libfabric, NAP, Shm, Tcp};
 
 /// What a process with these fabrics sleeps on.
 ///
-/// With shm and tcp it sleeps on shm's, which a thread rings when something comes over tcp. With libfabric there is no one
-/// thing to sleep on: it sleeps on the first of shm and libfabric, in naps.
+/// With shm and tcp it sleeps on shm's, which a thread rings when something comes over tcp. With libfabric
+/// there is no one thing to sleep on: it sleeps on the first of shm and libfabric, in naps.
 #[derive(Clone)]
 pub struct FabricsBell {
     shm: Option<<Shm as Fabric>::Bell>,
@@ -32,15 +32,17 @@ impl FabricsBell {
         }
     }
 
-    /// Wakes sleepers also when something is written to this, which nobody reads. False where nobody could hear it.
-    pub(crate) fn hear(&self, writes: OwnedFd) -> bool {
+    /// Wakes sleepers also when something is written to this, which nobody reads. False where nobody could
+    /// hear it.
+    pub fn hear(&self, writes: OwnedFd) -> bool {
         self.libfabric.is_none() && self.tcp.as_ref().is_some_and(|tcp| tcp.hear(writes).is_ok())
     }
 
     /// Sleeps in shared memory until something comes there or over tcp.
     fn sleep_over_both(
         &self,
-        (shm, tcp): (&<Shm as Fabric>::Bell, &<Tcp as Fabric>::Bell),
+        shm: &<Shm as Fabric>::Bell,
+        tcp: &<Tcp as Fabric>::Bell,
         armed: u32,
         at_most: Duration,
     ) {
@@ -73,7 +75,7 @@ impl Bell for FabricsBell {
                 Some(nap) => bell.sleep(armed, at_most.min(nap)),
                 None => std::thread::yield_now(),
             },
-            (Some(bell), None, Some(tcp)) => self.sleep_over_both((bell, tcp), armed, at_most),
+            (Some(bell), None, Some(tcp)) => self.sleep_over_both(bell, tcp, armed, at_most),
             (None, Some(bell), _) => bell.sleep(armed, at_most.min(NAP)),
             (None, None, Some(bell)) => bell.sleep(armed, at_most),
             (None, None, None) => std::thread::sleep(at_most.min(NAP)),
@@ -162,7 +164,8 @@ mod tests {
             }
         }
 
-        /// Goes to sleep as a process does, and is told `news` meanwhile; false when nothing has ended the sleep.
+        /// Goes to sleep as a process does, and is told `news` meanwhile; false when nothing has ended the
+        /// sleep.
         fn is_woken_by(&mut self, news: impl FnOnce(&mut Three)) -> bool {
             let bell = self.here.bell();
             let armed = bell.arm();

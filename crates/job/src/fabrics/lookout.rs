@@ -1,7 +1,8 @@
 //! A thread that wakes those who sleep on shared memory when something comes over tcp.
 //!
-//! There is no one thing in the kernel to sleep on for both. So a process that has both open and goes to sleep for the first
-//! time begins this thread, which sleeps on tcp's poller and rings the bell in shared memory (decision 0046).
+//! There is no one thing in the kernel to sleep on for both. So a process that has both open and goes to
+//! sleep for the first time begins this thread, which sleeps on tcp's poller and rings the bell in shared
+//! memory (decision 0046).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -35,8 +36,8 @@ impl Lookout {
         Some(Lookout { tcp, thread: Some(thread), beginner: std::process::id() })
     }
 
-    /// To be called between arming and sleeping: whatever comes over tcp from then on, or has come, rings the bell.
-    /// False where it does not.
+    /// To be called between arming and sleeping: whatever comes over tcp from then on, or has come, rings the
+    /// bell. False where it does not.
     pub(super) fn arm(&self) -> bool {
         self.tcp.arm()
     }

@@ -7,12 +7,11 @@ use super::{CORES_SHARED, FIRST, Fabrics, Met, Place};
 use crate::card::Card;
 use crate::error::Result;
 use crate::exchange::Exchange;
-use crate::group::Group;
 use crate::{guide, wait};
 
 impl Fabrics {
-    /// Leaves a card under a number of its own, and reads what the others have agreed on when they met. It meets nobody: the
-    /// launcher that has started it is on the node of all others.
+    /// Leaves a card under a number of its own, and reads what the others have agreed on when they met. It
+    /// meets nobody: the launcher that has started it is on the node of all others.
     pub(super) fn rejoin(&mut self, place: &Place<'_>, exchange: &mut Exchange) -> Result<Met> {
         let mut card = Card::of_this_process();
         self.open_networks(place, exchange)?;
@@ -24,7 +23,7 @@ impl Fabrics {
         // On a part of the node it has come too late for the memory that the others share: it is alone there.
         let is_alone = place.config.node.is_some();
         let cores_here = if is_alone { cores } else { wait::cores(place.ranks, wait::cpus(place.config)) };
-        let node = if is_alone { Group::of([place.here]) } else { Group::world(place.peers) };
-        Ok(((cores_here, cores), node, guide::of_card(guide.as_deref())?))
+        let node = if is_alone { vec![place.here] } else { place.everybody() };
+        Ok(Met { cores_here, cores, node, guide: guide::of_card(guide.as_deref())? })
     }
 }

@@ -1,5 +1,5 @@
-//! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are threads of
-//! one process, a board they share.
+//! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are
+//! threads of one process, a board they share.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,9 +14,10 @@ use crate::error::{Class, Error, Result};
 use crate::lock::lock;
 use crate::tell::tell;
 
-/// Put, fence, get.
+/// What the processes of a job tell each other by: each leaves a card, all pass one fence, and then cards can
+/// be read.
 #[derive(Clone)]
-pub(crate) enum Exchange {
+pub enum Exchange {
     /// The process manager that started this process, or none at all.
     Manager(Arc<Mutex<Option<Manager>>>),
     /// A board that the ranks of one process share.
@@ -24,7 +25,7 @@ pub(crate) enum Exchange {
 }
 
 /// The board of ranks that are threads.
-pub(crate) struct Board {
+pub struct Board {
     job: String,
     cards: Mutex<HashMap<Peer, Vec<u8>>>,
     announced: Mutex<HashSet<String>>,
@@ -43,7 +44,9 @@ struct Fence {
 }
 
 impl Board {
-    pub(crate) fn new(ranks: u32) -> Board {
+    /// The board of that many ranks.
+    #[must_use]
+    pub fn new(ranks: u32) -> Board {
         let number = BOARDS.fetch_add(1, Ordering::Relaxed);
         Board {
             job: format!("threads-{}-{number}", std::process::id()),
@@ -56,7 +59,7 @@ impl Board {
     }
 
     /// A rank could not start: nobody shall wait for it.
-    pub(crate) fn give_up(&self) {
+    pub fn give_up(&self) {
         lock(&self.fence).broken = true;
         self.passed.notify_all();
     }
@@ -83,7 +86,9 @@ impl Board {
 }
 
 impl Exchange {
-    pub(crate) fn of(manager: Manager) -> Exchange {
+    /// The exchange by a process manager.
+    #[must_use]
+    pub fn of(manager: Manager) -> Exchange {
         Exchange::Manager(Arc::new(Mutex::new(Some(manager))))
     }
 
@@ -147,7 +152,10 @@ impl Exchange {
     }
 
     /// Which process sits on which node, as the manager tells all of them alike, where it does.
-    pub(crate) fn node_map(&mut self) -> Result<Option<NodeMap>> {
+    ///
+    /// # Errors
+    /// When the manager cannot be asked.
+    pub fn node_map(&mut self) -> Result<Option<NodeMap>> {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.node_map().map_err(|error| failed(&error)))
@@ -166,8 +174,8 @@ impl Exchange {
         }
     }
 
-    /// Waits for all. `watches` tells, when it takes long, whether this process looks for those of its node that have
-    /// ended before they came here.
+    /// Waits for all. `watches` tells, when it takes long, whether this process looks for those of its node
+    /// that have ended before they came here.
     pub(crate) fn fence(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<()> {
         let passed = match self {
             Exchange::Manager(manager) => with(manager, |manager| Ok(manager.fence_watched(watches)))?,
@@ -182,8 +190,12 @@ impl Exchange {
         passed.map_err(|error| failed(&error))
     }
 
-    /// Asks the launcher for processes in the place of those of these ranks, to be told `facts`; it answers by its ledger.
-    pub(crate) fn rebuild(&mut self, asked: u64, ranks: &[u32], facts: &str) -> Result<()> {
+    /// Asks the launcher for processes in the place of those of these ranks, to be told `facts`; it answers
+    /// by its ledger.
+    ///
+    /// # Errors
+    /// When the launcher cannot be asked; [`Class::Unsupported`] for ranks that are threads.
+    pub fn rebuild(&mut self, asked: u64, ranks: &[u32], facts: &str) -> Result<()> {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.rebuild(asked, ranks, facts).map_err(|error| failed(&error)))
@@ -193,7 +205,10 @@ impl Exchange {
     }
 
     /// Tells the launcher that this process, started in the place of another, can be reached.
-    pub(crate) fn ready(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the launcher cannot be told.
+    pub fn ready(&mut self) -> Result<()> {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.ready().map_err(|error| failed(&error)))
@@ -202,12 +217,13 @@ impl Exchange {
         }
     }
 
-    /// Ends the job; for threads that is ending the process, which the caller does.
-    pub(crate) fn abort(&mut self, code: i32) {
+    /// Tells the process manager to end the job with that code. The caller ends its own process, which is all
+    /// there is to do for ranks that are threads.
+    pub fn abort(&mut self, code: i32) {
         if let Exchange::Manager(manager) = self {
             if std::env::var_os("WEFT_LAUNCHER").is_none() {
-                // Slurm and Hydra kill the ranks and themselves at once, and what a rank has just written, as why it
-                // aborts, is lost.
+                // Slurm and Hydra kill the ranks and themselves at once, and what a rank has just written, as
+                // why it aborts, is lost.
                 std::thread::sleep(PASSED_ON);
             }
             // An abort that cannot be told still ends this process, and the manager sees that.
@@ -215,8 +231,8 @@ impl Exchange {
         }
     }
 
-    /// Takes leave.
-    pub(crate) fn finish(&mut self) {
+    /// Takes leave of the process manager. Nothing can be asked afterwards.
+    pub fn finish(&mut self) {
         if let Exchange::Manager(manager) = self
             && let Some(manager) = lock(manager).take()
         {
@@ -226,7 +242,8 @@ impl Exchange {
     }
 
     /// Whether the process manager hung up.
-    pub(crate) fn lost(&self) -> bool {
+    #[must_use]
+    pub fn lost(&self) -> bool {
         match self {
             Exchange::Manager(manager) => {
                 let manager = lock(manager);
@@ -237,7 +254,7 @@ impl Exchange {
     }
 
     /// The number of this program among those of the job, where the manager tells.
-    pub(crate) fn appnum(&mut self) -> Option<u32> {
+    pub fn appnum(&mut self) -> Option<u32> {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.appnum().map_err(|error| failed(&error))).ok().flatten()
@@ -247,7 +264,7 @@ impl Exchange {
     }
 
     /// How many processes there could be, where the manager tells.
-    pub(crate) fn universe_size(&mut self) -> Option<u32> {
+    pub fn universe_size(&mut self) -> Option<u32> {
         match self {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.universe_size().map_err(|error| failed(&error)))
@@ -286,14 +303,16 @@ const CARD: &str = "weft-card";
 static BOARDS: AtomicU32 = AtomicU32::new(0);
 
 /// Cards by peer, fetched when first asked for.
-pub(crate) struct Cards {
+pub struct Cards {
     exchange: Exchange,
     /// Whether the processes exchanged cards at all; where all reach each other by inheritance they do not.
     exchanged: bool,
 }
 
 impl Cards {
-    pub(crate) fn new(exchange: Exchange, exchanged: bool) -> Cards {
+    /// The cards of a job; where none were `exchanged` all of them are empty.
+    #[must_use]
+    pub fn new(exchange: Exchange, exchanged: bool) -> Cards {
         Cards { exchange, exchanged }
     }
 }

@@ -8,8 +8,8 @@ use fabric::{FabricError, Fault};
 /// The result of an operation on the message-passing library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. `Display` gives one line that names the operation, the place and the partner, and where there
-/// is one, a second line with the remedy.
+/// What went wrong. `Display` gives one line that names the operation, the place and the partner, and where
+/// there is one, a second line with the remedy.
 ///
 /// One pointer, so that a result on the way of a message travels in a register.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,21 +99,21 @@ impl Error {
         }
     }
 
-    /// The same with what to do about it.
+    /// This error with what to do about it.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Error {
         self.told.remedy = Some(remedy.into());
         self
     }
 
-    /// The same as an error of another class.
+    /// This error as one of another class.
     #[must_use]
     pub fn of_class(mut self, class: Class) -> Error {
         self.told.class = class;
         self
     }
 
-    /// The same, told in the context of an operation: `place: what`.
+    /// This error, told in the context of an operation: `place: what`.
     #[must_use]
     pub fn during(mut self, place: impl fmt::Display) -> Error {
         self.told.what = format!("{place}: {}", self.what);

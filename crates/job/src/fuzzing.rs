@@ -13,7 +13,8 @@ pub fn card(bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads any bytes as what the processes of a node tell each other when they meet; true where it was believed.
+/// Reads any bytes as what the processes of a node tell each other when they meet; true where it was
+/// believed.
 ///
 /// # Panics
 /// When what was believed cannot be said again.

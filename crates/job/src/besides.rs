@@ -1,4 +1,5 @@
-//! What is measured of a machine besides the constants of its nearest cores: wider borders, and what the ends of a message do.
+//! What is measured of a machine besides the constants of its nearest cores: wider borders, and what the ends
+//! of a message do.
 //!
 //! It stands behind these constants in their file, a line for each thing, and any of them may be missing:
 //!

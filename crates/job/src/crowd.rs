@@ -1,16 +1,18 @@
 //! Several threads of one process that wait at the same time.
 //!
-//! One of them makes the turns of progress, for all; who gives the cpu away gives the turns away with it. The others stand by: they look at a number that changes whenever a
-//! request has ended, without the engine, and sleep after a while. Whoever ends what a sleeper waits for wakes that one
-//! and no other. So threads that wait do not pass the engine round, one that waits for long costs nobody anything, and
-//! who sends to this process need not ring for threads that stand by.
+//! One of them makes the turns of progress, for all; who gives the cpu away gives the turns away with it. The
+//! others stand by: they look at a number that changes whenever a request has ended, without the engine, and
+//! sleep after a while. Whoever ends what a sleeper waits for wakes that one and no other. So threads that
+//! wait do not pass the engine round, one that waits for long costs nobody anything, and who sends to this
+//! process need not ring for threads that stand by.
 //!
-//! **Somebody listens.** While any thread waits, one of these holds: somebody makes the turns; somebody is awake and will
-//! take them over when he sees that nobody does; or somebody sleeps on the bell that senders ring. The last one who
-//! leaves, or goes to sleep there, sees to it ([`Crowd::pass_on`]).
+//! **Somebody listens.** While any thread waits, one of these holds: somebody makes the turns; somebody is
+//! awake and will take them over when he sees that nobody does; or somebody sleeps on the bell that senders
+//! ring. The last one who leaves, or goes to sleep there, sees to it ([`Crowd::pass_on`]).
 //!
-//! Everything here changes only in the hands of who holds the engine. What is read without it, `turning` and `signs`, says
-//! when it is worth to ask for the engine, and no more: before a thread sleeps, it has looked with the engine in hand.
+//! Everything here changes only in the hands of who holds the engine. What is read without it, `turning` and
+//! `signs`, says when it is worth to ask for the engine, and no more: before a thread sleeps, it has looked
+//! with the engine in hand.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,7 +23,7 @@ use messaging::Interest;
 use crate::lock::lock;
 
 /// The threads of a process that wait.
-pub(crate) struct Crowd {
+pub struct Crowd {
     /// Threads that may spin without keeping each other, or other ranks, from a cpu.
     room: u32,
     /// Somebody makes the turns of progress, and is awake.
@@ -47,7 +49,7 @@ struct Sleeper {
 
 impl Crowd {
     /// A crowd of a process whose cpus have room for so many threads that spin.
-    pub(crate) fn new(room: u32) -> Crowd {
+    pub fn new(room: u32) -> Crowd {
         Crowd {
             room: room.max(1),
             turning: AtomicBool::new(false),
@@ -60,9 +62,10 @@ impl Crowd {
         }
     }
 
-    /// A thread begins to wait. True where there are cpus for all that do so at times: who waits with others may spin only
-    /// where nobody needs the cpu for that, and threads that are not at their turn are not seen.
-    pub(crate) fn enter(&self) -> bool {
+    /// A thread begins to wait. True where there are cpus for all that do so at times: who waits with others
+    /// may spin only where nobody needs the cpu for that, and threads that are not at their turn are not
+    /// seen.
+    pub fn enter(&self) -> bool {
         let awake = self.awake.load(Ordering::Relaxed) + 1;
         self.awake.store(awake, Ordering::Relaxed);
         let waits = self.waits.load(Ordering::Relaxed).wrapping_add(1);
@@ -77,13 +80,13 @@ impl Crowd {
     }
 
     /// A thread waits no longer.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.count_awake(-1);
     }
 
-    /// Takes the turns over; false where somebody has them.
+    /// Takes the turns of progress over; false where another thread makes them.
     #[inline]
-    pub(crate) fn take_turns(&self) -> bool {
+    pub fn take_turns(&self) -> bool {
         if self.is_turning() {
             return false;
         }
@@ -91,26 +94,27 @@ impl Crowd {
         true
     }
 
-    /// Gives them up.
-    pub(crate) fn give_turns_up(&self) {
+    /// Gives the turns of progress up, for another thread to take them.
+    pub fn give_turns_up(&self) {
         self.turning.store(false, Ordering::Relaxed);
     }
 
-    /// Whether somebody makes turns.
+    /// Whether a thread makes the turns of progress.
     #[inline]
-    pub(crate) fn is_turning(&self) -> bool {
+    pub fn is_turning(&self) -> bool {
         self.turning.load(Ordering::Relaxed)
     }
 
-    /// The engine's signs as they were told last.
+    /// The engine's signs as [`Crowd::tell`] noted them last.
     #[inline]
-    pub(crate) fn signs(&self) -> u64 {
+    pub fn signs(&self) -> u64 {
         self.signs.load(Ordering::Relaxed)
     }
 
-    /// Tells of the engine's signs, and wakes those who sleep and have what they wait for.
+    /// Notes the engine's signs, and wakes the sleepers that have what they wait for: those whose interest
+    /// `is_over`.
     #[inline]
-    pub(crate) fn tell(&self, signs: u64, is_over: impl FnMut(Interest) -> bool) {
+    pub fn tell(&self, signs: u64, is_over: impl FnMut(Interest) -> bool) {
         self.signs.store(signs, Ordering::Relaxed);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.wake(is_over);
@@ -133,8 +137,9 @@ impl Crowd {
         self.count_awake((before - asleep.len()) as i32);
     }
 
-    /// Wakes a sleeper to make the turns, where nobody is left who would. `listening`: somebody sleeps on the bell.
-    pub(crate) fn pass_on(&self, listening: bool) {
+    /// Wakes a sleeper to make the turns, where nobody is left who would. `listening`: somebody sleeps on the
+    /// bell.
+    pub fn pass_on(&self, listening: bool) {
         let deserted = !listening && !self.is_turning() && self.awake.load(Ordering::Relaxed) == 0;
         if deserted && self.sleepers.load(Ordering::Relaxed) > 0 {
             let mut once = true;
@@ -142,8 +147,9 @@ impl Crowd {
         }
     }
 
-    /// This thread goes to sleep in the crowd, once it has given the engine away ([`std::thread::park_timeout`]).
-    pub(crate) fn lie_down(&self, interest: Interest) {
+    /// This thread goes to sleep in the crowd, once it has given the engine away
+    /// ([`std::thread::park_timeout`]).
+    pub fn lie_down(&self, interest: Interest) {
         let mut asleep = lock(&self.asleep);
         asleep.push(Sleeper { thread: std::thread::current(), interest });
         self.note_sleepers(asleep.len());
@@ -151,7 +157,7 @@ impl Crowd {
     }
 
     /// This thread has risen. True where somebody woke it, false where it had slept enough.
-    pub(crate) fn rise(&self) -> bool {
+    pub fn rise(&self) -> bool {
         let here: ThreadId = std::thread::current().id();
         let mut asleep = lock(&self.asleep);
         let Some(place) = asleep.iter().position(|sleeper| sleeper.thread.id() == here) else { return true };
@@ -161,8 +167,9 @@ impl Crowd {
         false
     }
 
-    /// This thread goes to sleep on the bell, or comes back from there.
-    pub(crate) fn count_awake(&self, more: i32) {
+    /// Adds `more` to the number of waiting threads that are awake: -1 before this thread sleeps on the bell,
+    /// 1 when it comes back from there.
+    pub fn count_awake(&self, more: i32) {
         self.awake.store(self.awake.load(Ordering::Relaxed).wrapping_add_signed(more), Ordering::Relaxed);
     }
 

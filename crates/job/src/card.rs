@@ -10,8 +10,8 @@
 //!          kind 9  of process 0 only: by what all choose their collective algorithms, text (`guide`); nothing is usual
 //!          kind 7  of process 0 only: 16 random bytes, by which processes of one job know each other
 //! ```
-//! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all versions, so
-//! that of a card of another version at least the kinds 5 and 6 can be told.
+//! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all
+//! versions, so that of a card of another version at least the kinds 5 and 6 can be told.
 
 use fabric::Peer;
 
@@ -84,10 +84,11 @@ impl Card {
         Some(card)
     }
 
-    /// The token out of process 0's card, and by what to choose algorithms, if this process has the same library.
+    /// The token out of process 0's card, and by what to choose algorithms, if this process has the same
+    /// library.
     ///
-    /// Every process compares itself with process 0, so any two that differ are found by one of them, and nobody
-    /// needs more than one card.
+    /// Every process compares itself with process 0, so any two that differ are found by one of them, and
+    /// nobody needs more than one card.
     pub(crate) fn agree(&self, here: Peer, first: Option<&[u8]>) -> Result<(Token, Option<String>)> {
         let bytes = first.ok_or_else(|| {
             Error::new(Class::Other, "process 0 has left no card")
@@ -99,12 +100,12 @@ impl Card {
         };
         match card.token {
             Some(token) if read && card.library == self.library => Ok((token, card.guide)),
-            _ => Err(differ((here, self), &card)),
+            _ => Err(differ(here, self, &card)),
         }
     }
 }
 
-fn differ((here, own): (Peer, &Card), first: &Card) -> Error {
+fn differ(here: Peer, own: &Card, first: &Card) -> Error {
     let told = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let what = format!(
         "the processes of this job run different versions of this library: process {} on {} runs {}, process 0 on {} \

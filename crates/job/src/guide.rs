@@ -1,8 +1,8 @@
 //! By what the ranks of this job choose their collective algorithms: one guide for all of them.
 //!
-//! Ranks that chose differently would wait for each other for ever. So one process settles it: the launcher, where
-//! it starts all ranks on its node and hands them the costs as a text, and process 0 otherwise, whose card says it
-//! (decisions/0024).
+//! Ranks that chose differently would wait for each other for ever. So one process settles it: the launcher,
+//! where it starts all ranks on its node and hands them the costs as a text, and process 0 otherwise, whose
+//! card says it (decisions/0024).
 //!
 //! ```text
 //! in a card   the algorithms that are forced, as in WEFT_COLLECTIVE; a newline; the costs, as in a file of theirs
@@ -88,9 +88,9 @@ fn of_node(found: &Found) -> Costs {
     costs
 }
 
-/// The link between cores with such constants. What is sent at once is a matter of the process and not of the link. A message is
-/// read by its receiver if that is quicker than to copy it through shared memory, and else takes a word each way before its first byte
-/// does.
+/// The link between cores with such constants. What is sent at once is a matter of the process and not of the
+/// link. A message is read by its receiver if that is quicker than to copy it through shared memory, and else
+/// takes a word each way before its first byte does.
 fn link(constants: &Constants, eager_bytes_max: usize) -> Link {
     let Constants { hand_over_ns, copy, pull } = *constants;
     let (ask_ns, byte_ns) = match pull {
@@ -112,7 +112,8 @@ fn no_less(link: &Link, narrower: &Link) -> Link {
     }
 }
 
-/// Whether a border makes a difference, beyond that by which measurements differ: else algorithms need not know it.
+/// Whether a border makes a difference, beyond that by which measurements differ: else algorithms need not
+/// know it.
 fn takes_longer(link: &Link, narrower: &Link) -> bool {
     [0, 4 << 10, 256 << 10].into_iter().any(|bytes| link.way_ns(bytes) > NOTED * narrower.way_ns(bytes))
 }
@@ -156,8 +157,10 @@ fn encode(costs: &Costs, forced: &Forced) -> String {
     format!("{forced}\n{}", costs.encode())
 }
 
-/// In words for a comparison of calls: what differs between ranks shows. Empty for the built-in guide.
-pub(crate) fn words(guide: &Guide) -> String {
+/// A guide in words, for a comparison of calls between ranks: guides that differ have different words. Empty
+/// for the built-in guide.
+#[must_use]
+pub fn words(guide: &Guide) -> String {
     if *guide == *Guide::built_in() {
         return String::new();
     }
@@ -166,7 +169,8 @@ pub(crate) fn words(guide: &Guide) -> String {
 }
 
 /// The part of a text that [`words`] has put there; nothing where there is none.
-pub(crate) fn told(text: &str) -> &str {
+#[must_use]
+pub fn told(text: &str) -> &str {
     let Some(begin) = text.find(WORDS) else { return "" };
     let rest = &text[begin..];
     // What members of one side compare stands behind a comma.
@@ -239,7 +243,8 @@ mod tests {
         let found =
             |constants: Constants, besides: Besides| Found { constants, besides, file: None, warning: None };
         let costs = of_node(&found(Constants::BUILT_IN, Besides::default()));
-        // What is sent at once differs between processors, and what is not measured has a length between those.
+        // What is sent at once differs between processors, and what is not measured has a length between
+        // those.
         let node = Link { eager_bytes_max: costs.node.eager_bytes_max, ..Costs::BUILT_IN.node };
         let others = Costs { node, ..Costs::BUILT_IN };
         assert_eq!(costs, others, "the built-in ones say the same in both places");

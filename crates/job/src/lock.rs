@@ -1,9 +1,9 @@
 //! One lock around the engine, which costs nothing where one thread does all the calls.
 //!
-//! MPI lets a program promise that only one thread calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`). Then the
-//! lock is *owned*: it compares the calling thread with its owner, and takes no locked instruction. Otherwise it is
-//! *shared*: a mutex, for which one spins a little and gives the cpu away a few times before one sleeps. It is mostly held
-//! for less than a microsecond, and who is woken comes much later than that.
+//! MPI lets a program promise that only one thread calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`). Then
+//! the lock is *owned*: it compares the calling thread with its owner, and takes no locked instruction.
+//! Otherwise it is *shared*: a mutex, for which one spins a little and gives the cpu away a few times before
+//! one sleeps. It is mostly held for less than a microsecond, and who is woken comes much later than that.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Holds a mutex, also where a thread panicked while it held it: what the mutexes of this crate guard is whole after each
+/// Holds a mutex, also where a thread panicked while it held it: what mutexes guard here is whole after each
 /// statement.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same if nobody else holds it.
+/// Holds a mutex if no other thread does.
 #[inline]
 fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     match mutex.try_lock() {
@@ -43,16 +43,17 @@ pub struct Lock<T> {
     owner: usize,
     busy: AtomicBool,
     mutex: Mutex<()>,
-    /// What holds the mutex. It stands here, so that a guard is one word: who returns or moves more than fits in registers reads what it has
-    /// just written in parts, and the processor has that wait until all that was written before has gone out (decisions/0077).
+    /// What holds the mutex. It stands here, so that a guard is one word: who returns or moves more than fits
+    /// in registers reads what it has just written in parts, and the processor has that wait until all that
+    /// was written before has gone out (decisions/0077).
     locked: UnsafeCell<MaybeUninit<MutexGuard<'static, ()>>>,
     /// Threads that want it while another has it.
     wanting: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through a guard, and there is one guard at a time: in shared mode by the mutex,
-// in owned mode since only the owner thread gets one, and `busy` refuses it a second.
+// SAFETY: the value is reached only through a guard, and there is one guard at a time: in shared mode by the
+// mutex, in owned mode since only the owner thread gets one, and `busy` refuses it a second.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: nothing in a lock is tied to a thread but the right to take it.
 unsafe impl<T: Send> Send for Lock<T> {}
@@ -77,8 +78,8 @@ impl<T> Lock<T> {
     /// Waits for the value.
     ///
     /// # Panics
-    /// In owned mode, when another thread calls, or when the owner calls again while it holds the value: both are
-    /// errors of the program, and going on would corrupt it.
+    /// In owned mode, when another thread calls, or when the owner calls again while it holds the value: both
+    /// are errors of the program, and going on would corrupt it.
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {
@@ -94,7 +95,8 @@ impl<T> Lock<T> {
         Guard { lock: self, thread: PhantomData }
     }
 
-    /// The value in owned mode, for the owner; `None` where [`Lock::hold`] is to be asked. As few steps as it takes.
+    /// The value in owned mode, for the owner; `None` where [`Lock::hold`] is to be asked. As few steps as it
+    /// takes.
     #[inline(always)]
     pub fn hold_owned(&self) -> Option<OwnedGuard<'_, T>> {
         // No thread has the number 0.
@@ -120,8 +122,8 @@ impl<T> Lock<T> {
     /// The guard of who has locked the mutex.
     #[inline]
     fn guard_shared<'a>(&'a self, locked: MutexGuard<'a, ()>) -> Guard<'a, T> {
-        // SAFETY: only the lifetime is another. What stands there is dropped with the guard that is made here and in no other way, and as
-        // long as that lives this lock stays where it is.
+        // SAFETY: only the lifetime is another. What stands there is dropped with the guard that is made here
+        // and in no other way, and as long as that lives this lock stays where it is.
         let locked = unsafe { std::mem::transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(locked) };
         // SAFETY: only who has locked the mutex comes here.
         unsafe { (*self.locked.get()).write(locked) };
@@ -192,7 +194,8 @@ impl<T> Deref for OwnedGuard<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one, as said at `Sync`: only the owner gets one, and `busy` refuses it a second.
+        // SAFETY: this guard is the only one, as said at `Sync`: only the owner gets one, and `busy` refuses
+        // it a second.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -236,20 +239,21 @@ impl<T> Drop for Guard<'_, T> {
             self.lock.busy.store(false, Ordering::Relaxed);
             return;
         }
-        // SAFETY: only who has locked the mutex looks there; its guard was written there when this one was made, and is taken once. It is taken
-        // first, since the next one writes there as soon as this one has unlocked.
+        // SAFETY: only who has locked the mutex looks there; its guard was written there when this one was
+        // made, and is taken once. It is taken first, since the next one writes there as soon as this one has
+        // unlocked.
         drop(unsafe { (*self.lock.locked.get()).assume_init_read() });
     }
 }
 
-/// A number that no other living thread has: where its own data is, as the processor knows it anyway. In a shared
-/// library, asking for the address of a thread-local variable would be a call.
+/// A number that no other living thread has: where its own data is, as the processor knows it anyway. In a
+/// shared library, asking for the address of a thread-local variable would be a call.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 #[inline(always)]
 fn this_thread() -> usize {
     let here: usize;
-    // SAFETY: on Linux the register fs points at the thread's control block, whose first word is its own address
-    // (System V ABI, thread-local storage, variant II); reading it changes nothing.
+    // SAFETY: on Linux the register fs points at the thread's control block, whose first word is its own
+    // address (System V ABI, thread-local storage, variant II); reading it changes nothing.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) here, options(nostack, preserves_flags, readonly)) };
     here
 }

@@ -20,7 +20,10 @@ pub fn create_segment(ranks: u32) -> Result<OwnedFd> {
 }
 
 /// Shared memory for ranks that are threads; none where shm is not allowed.
-pub(crate) fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<OwnedFd>> {
+///
+/// # Errors
+/// Where memory or descriptors are short.
+pub fn segment_for_threads(ranks: u32, config: &Config) -> Result<Option<OwnedFd>> {
     if ranks == 1 || !config.allows(FabricName::Shm) {
         return Ok(None);
     }
@@ -32,25 +35,36 @@ pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
     inherited(number, "shm: ", "WEFT_SHM_FD")
 }
 
-/// The launcher's ledger of failures.
-pub(crate) fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
+/// The launcher's ledger of failures, by the number of the descriptor that it left open.
+///
+/// # Errors
+/// Where the descriptor is closed, or is of no such memory.
+pub fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
     let file = inherited(number, "", "WEFT_FAILURES_FD")?;
     Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
-/// The pipe that the launcher writes to when it has written into that ledger.
-pub(crate) fn inherited_pipe(number: i32) -> Result<OwnedFd> {
+/// The pipe that the launcher writes to when it has written into the ledger of failures.
+///
+/// # Errors
+/// Where the descriptor is closed.
+pub fn inherited_pipe(number: i32) -> Result<OwnedFd> {
     inherited(number, "", "the ledger of failures")
 }
 
-/// The launcher sees from now on when this process ends.
-pub(crate) fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
+/// Begins the pulse by which the launcher sees when this process ends.
+///
+/// # Errors
+/// Where the descriptor is closed, or is of no such memory.
+pub fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
     let file = inherited(number, "", "WEFT_PULSES_FD")?;
     Pulse::begin(file, peers, here).map_err(|error| segment_refused(&error))
 }
 
-/// Where this process writes what its calls wait for; none where it cannot be had, since a job does well without.
-pub(crate) fn inherited_wait_states(number: i32, peers: u32) -> Option<WaitStates> {
+/// Where this process writes what its calls wait for, by the number of the descriptor that the launcher left
+/// open; none where it cannot be had, since a job does well without.
+#[must_use]
+pub fn inherited_wait_states(number: i32, peers: u32) -> Option<WaitStates> {
     WaitStates::adopt(inherited(number, "", "WEFT_WAIT_STATES_FD").ok()?, peers).ok()
 }
 
@@ -81,28 +95,37 @@ pub(super) fn share_segment(
 }
 
 /// Memory in common that another process makes, by the card that came from it.
-pub(crate) fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
+///
+/// # Errors
+/// [`Class::RmaShared`] where it cannot be handed over, [`Class::NoMemory`] where it cannot be mapped.
+pub fn fetch_common(card: &[u8], bytes: usize) -> Result<Common> {
     let file = fetch(card, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
     Common::adopt(file, bytes).map_err(|error| segment_refused(&error))
 }
 
 /// Memory in common that this process makes, and others will fetch.
-pub(crate) struct CommonOffer {
+pub struct CommonOffer {
     file: OwnedFd,
     offer: Offer,
     bytes: usize,
 }
 
 impl CommonOffer {
-    /// Makes it; the second value is the card to fetch it with.
-    pub(crate) fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
+    /// Makes memory in common; the second value is the card that [`fetch_common`] takes.
+    ///
+    /// # Errors
+    /// Where memory or descriptors are short.
+    pub fn open(bytes: usize) -> Result<(CommonOffer, Vec<u8>)> {
         let file = Common::create(bytes).map_err(|error| segment_refused(&error))?;
         let (offer, card) = Offer::open().map_err(|error| not_shared(&error))?;
         Ok((CommonOffer { file, offer, bytes }, card))
     }
 
-    /// Waits until so many others have fetched it, and maps it.
-    pub(crate) fn serve(self, others: usize) -> Result<Common> {
+    /// Waits until so many other processes have fetched the memory, and maps it.
+    ///
+    /// # Errors
+    /// Where one of them has not come in time, or the memory cannot be mapped.
+    pub fn serve(self, others: usize) -> Result<Common> {
         self.offer.serve(self.file.as_fd(), others, HANDOUT_TIMEOUT).map_err(|error| not_shared(&error))?;
         Common::adopt(self.file, self.bytes).map_err(|error| segment_refused(&error))
     }

@@ -1,6 +1,7 @@
 //! What this process knows of its machine: the tree of its host, where it sits on it, and the switches above.
 //!
-//! Asking hwloc takes some milliseconds, so its answer is kept in a small file, like the constants of the cost model:
+//! Asking hwloc takes some milliseconds, so its answer is kept in a small file, like the constants of the
+//! cost model:
 //! ```text
 //! weft kept 1
 //! host node7                whose it is: all of these must be those of the reader
@@ -119,7 +120,7 @@ impl MachineFrom {
         }
     }
 
-    /// The same, without a look at what is kept, which is written anew.
+    /// Asks for the machine tree without a look at what is kept, which is written anew.
     #[must_use]
     pub fn renew(&self) -> KnownMachine {
         match self {
@@ -139,8 +140,8 @@ impl MachineFrom {
 }
 
 impl KnownMachine {
-    /// Where a process sits: one that may run on these cpus, or, on a machine that somebody has described, the one of that
-    /// number on its node, since the cpus of this host mean nothing there.
+    /// Where a process sits: one that may run on these cpus, or, on a machine that somebody has described,
+    /// the one of that number on its node, since the cpus of this host mean nothing there.
     ///
     /// # Errors
     /// When the tree contradicts where the process is bound.
@@ -187,7 +188,7 @@ impl SwitchesFrom {
 }
 
 /// What a process knows of the machine around it, and asks for when that is needed first.
-pub(crate) struct Surroundings {
+pub struct Surroundings {
     machine: MachineFrom,
     switches: SwitchesFrom,
     explains: bool,
@@ -195,19 +196,23 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    pub(crate) fn of(config: &Config) -> Surroundings {
+    /// What the configuration says of the machine; nothing is asked yet.
+    #[must_use]
+    pub fn of(config: &Config) -> Surroundings {
         let (machine, switches) = (config.machine.clone(), config.switches.clone());
         Surroundings { machine, switches, explains: config.explain, known: OnceLock::new() }
     }
 
     /// Whether people are told what the mapping of grids gains.
-    pub(crate) fn explains(&self) -> bool {
+    #[must_use]
+    pub fn explains(&self) -> bool {
         self.explains
     }
 
-    /// Where processes of this node sit: each by its number on the node and the cpus that it may run on. Where that
-    /// cannot be told people are told why, and nodes are all that is known.
-    pub(crate) fn seats(&self, processes: &[(u32, CpuSet)]) -> Vec<Seat> {
+    /// Where processes of this node sit: each by its number on the node and the cpus that it may run on.
+    /// Where that cannot be told people are told why, and nodes are all that is known.
+    #[must_use]
+    pub fn seats(&self, processes: &[(u32, CpuSet)]) -> Vec<Seat> {
         if let [_] = processes {
             // Whatever the machine, one process is all that each of its parts has.
             return vec![Level::ALL.into_iter().fold(Seat::UNKNOWN, |seat, level| seat.with(level, 0))];
@@ -227,8 +232,9 @@ impl Surroundings {
         })
     }
 
-    /// The switches above this node.
-    pub(crate) fn switches(&self) -> Option<SwitchPath> {
+    /// The switches above this node. Where they cannot be found people are told why, and there are none.
+    #[must_use]
+    pub fn switches(&self) -> Option<SwitchPath> {
         self.switches.find().unwrap_or_else(|trouble| {
             tell(format_args!("weft: ranks are mapped without regard to switches: {trouble}"));
             None

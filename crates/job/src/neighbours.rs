@@ -1,7 +1,8 @@
 //! Finding the processes of this node, without a look at anybody else and without believing a launcher.
 //!
-//! Processes can share memory when they run on one kernel and in one network name space, and those are also the ones
-//! that find each other under one abstract socket name. So the kernel itself decides who is on a node:
+//! Processes can share memory when they run on one kernel and in one network name space, and those are also
+//! the ones that find each other under one abstract socket name. So the kernel itself decides who is on a
+//! node:
 //!
 //! ```text
 //! before the fence   all processes try to bind a name made from the job's; the one that succeeds is the host, the
@@ -12,11 +13,11 @@
 //!                    host -> guest   length u32, then: cores u8, count u32, processes u32 each, whether each shares
 //!                                    memory u8, and the lowest such one's offer
 //! ```
-//! A guest enters the fence when it has been answered, so when the host has passed the fence all are there. The work
-//! of a process does not grow with the job; that of the host grows with its node (decisions/0013).
+//! A guest enters the fence when it has been answered, so when the host has passed the fence all are there.
+//! The work of a process does not grow with the job; that of the host grows with its node (decisions/0013).
 //!
-//! Whoever is not of the same user is not talked to; a host or a guest of another job of this name is told by its
-//! token.
+//! Whoever is not of the same user is not talked to; a host or a guest of another job of this name is told by
+//! its token.
 
 use std::io::{ErrorKind, Read};
 use std::os::linux::net::SocketAddrExt;
@@ -140,7 +141,8 @@ impl Meeting {
             Role::Alone => gather(vec![self.claim], processes),
             Role::Host(reception) => receive_all(reception, self.claim, processes, token),
             Role::Guest(guest) => be_told(guest.host, processes, token).map_err(|error| {
-                // The host has a reason to tell. A launcher that sees this process end first may end it before that.
+                // The host has a reason to tell. A launcher that sees this process end first may end it
+                // before that.
                 std::thread::sleep(LAST_WORDS);
                 host_failed(&error)
             }),
@@ -196,8 +198,8 @@ fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(UnixStream, bo
     Ok((host, answer[0] != 0))
 }
 
-/// Takes in guests until the host has passed the fence. Where that takes long, a person may want to know for whom all
-/// wait: of a process that ends before it joins, nobody but the launcher knows.
+/// Takes in guests until the host has passed the fence. Where that takes long, a person may want to know for
+/// whom all wait: of a process that ends before it joins, nobody but the launcher knows.
 fn receive(
     listener: &UnixListener,
     closed: &UnixStream,

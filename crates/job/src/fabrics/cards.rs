@@ -20,8 +20,8 @@ pub(super) fn settings(config: &Config, process: u32, peers: u32) -> LibfabricSe
     }
 }
 
-/// Where this process is among the cards. The machine is looked at only where it makes a difference, and not where somebody
-/// has described another in its place.
+/// Where this process is among the cards. The machine is looked at only where it makes a difference, and not
+/// where somebody has described another in its place.
 fn around(config: &Config, process: u32) -> Around {
     let mut around = Around { number: process as usize, ..Around::default() };
     let Ok(bound) = topology::cpus_allowed() else { return around };
@@ -44,8 +44,8 @@ fn rings(tree: &Machine, bound: &CpuSet) -> Vec<Vec<usize>> {
     rings
 }
 
-/// The number of a process among those of its host, to take cards in turn: by the cpus that it is bound to, or, where it
-/// is not bound, its own.
+/// The number of a process among those of its host, to take cards in turn: by the cpus that it is bound to,
+/// or, where it is not bound, its own.
 fn number(tree: &Machine, bound: &CpuSet, process: u32) -> usize {
     match bound.first() {
         Some(first) if bound.len() < tree.cpus().len() => first / bound.len(),

@@ -20,7 +20,7 @@ pub fn managers(config: &Config) -> Survey {
 /// Where others could reach a process of this host over sockets, each with what kind of address it is.
 ///
 /// # Errors
-/// As when a job opens its sockets.
+/// When a job could not open its sockets: with the remedy.
 pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, &'static str)>> {
     let kind = |address: &SocketAddr| match address.ip().is_loopback() {
         true => "this host only",

@@ -9,8 +9,11 @@ use crate::lanes::Measured;
 
 /// Measures shm between two processes of this node, on memory of its own: what the first of them does.
 ///
-/// `hand` brings the card of the memory to the other one.
-pub(crate) fn measure_first(
+/// `hand` brings the card of the memory to the second process, which calls [`measure_second`] with it.
+///
+/// # Errors
+/// What is short or refused, and what `hand` has returned.
+pub fn measure_first(
     config: &Config,
     effort: Effort,
     hand: impl FnOnce(Vec<u8>) -> Result<()>,
@@ -22,8 +25,12 @@ pub(crate) fn measure_first(
     measure(config, segment, 0, effort)
 }
 
-/// The same for the second one, who was handed the card.
-pub(crate) fn measure_second(config: &Config, effort: Effort, card: &[u8]) -> Result<Measured> {
+/// Measures shm between two processes of this node: what the second of them does, which was handed the card
+/// of the first.
+///
+/// # Errors
+/// What is short or refused.
+pub fn measure_second(config: &Config, effort: Effort, card: &[u8]) -> Result<Measured> {
     let segment = fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
     measure(config, segment, 1, effort)
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! package (vector,(0,2,16));cache (vector,(0,8,4))
 //! ```
-//! A word for each kind of part, from wide to narrow, and who sits on which, in the notation of launchers for nodes. Processes on
-//! parts of one number sit together if they share their node and all wider parts.
+//! A word for each kind of part, from wide to narrow, and who sits on which, in the notation of launchers for
+//! nodes. Processes on parts of one number sit together if they share their node and all wider parts.
 
 use collectives::Border;
 use process_manager::NodeMap;
@@ -40,7 +40,8 @@ impl Parts {
     }
 
     /// The kinds that are told of, from wide to narrow, with who sits on which.
-    pub(crate) fn kinds(&self) -> &[(Border, NodeMap)] {
+    #[must_use]
+    pub fn kinds(&self) -> &[(Border, NodeMap)] {
         &self.kinds
     }
 }

@@ -1,8 +1,8 @@
 //! Who of those that are reached over a silent network still lives.
 //!
-//! Providers of libfabric do not tell when a process dies; some answer for ever that a message to it cannot go yet. But
-//! the kernel ends a tcp connection with its process. So a process opens one to whom it speaks to over such a network; nothing
-//! is sent over it, and where it ends the process has ended.
+//! Providers of libfabric do not tell when a process dies; some answer for ever that a message to it cannot
+//! go yet. But the kernel ends a tcp connection with its process. So a process opens one to whom it speaks to
+//! over such a network; nothing is sent over it, and where it ends the process has ended.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -22,8 +22,9 @@ pub(crate) struct Lifelines {
 }
 
 impl Lifelines {
-    /// From now on the end of that process is noticed, if it can be reached over tcp, and if they are not too many: a
-    /// connection takes a descriptor, of which the program has a use too. That none can be opened says nothing of the process.
+    /// From now on the end of that process is noticed, if it can be reached over tcp, and if they are not too
+    /// many: a connection takes a descriptor, of which the program has a use too. That none can be opened
+    /// says nothing of the process.
     pub(crate) fn watch(&mut self, tcp: &mut impl Fabric, peer: Peer, address: &[u8]) {
         if self.watched.len() < WATCHED_MAX && self.watched.insert(peer) {
             drop(tcp.connect(peer, address));
@@ -41,8 +42,9 @@ impl Lifelines {
         self.hurried > 0
     }
 
-    /// Looks at what comes over tcp: messages, and ends of processes. Those that `is_known` over the silent network are kept
-    /// back, since that network must let go of what is under way before anybody else hears of it.
+    /// Looks at what comes over tcp: messages, and ends of processes. Those that `is_known` over the silent
+    /// network are kept back, since that network must let go of what is under way before anybody else hears
+    /// of it.
     pub(crate) fn poll(
         &mut self,
         tcp: &mut impl Fabric,

@@ -4,13 +4,14 @@
 //! copied through shared memory    t(n) = copy.fixed + n * copy.byte
 //! read by the receiver            t(n) = hand over  + pull.fixed + n * pull.byte
 //! ```
-//! The request of a message that waits at its sender goes over first, and then the receiver reads. Where the second
-//! line gets under the first, sending at once ends. A longer message may be sent at once as well, where copies are quick just
-//! then (decision 0032).
+//! The request of a message that waits at its sender goes over first, and then the receiver reads. Where the
+//! second line gets under the first, sending at once ends. A longer message may be sent at once as well,
+//! where copies are quick just then (decision 0032).
 //!
-//! A job takes the constants from a small file, written for the first job that `weftrun` starts on the machine (decisions/0057), or
-//! by `weft explain lanes --measure`: one `open` at start. Without one those below hold; whether reads are slow is looked at when a process starts, since kernels
-//! and processors differ most in that. Ranks may differ in them: how a message goes is its sender's choice.
+//! A job takes the constants from a small file, written for the first job that `weftrun` starts on the
+//! machine (decisions/0057), or by `weft explain lanes --measure`: one `open` at start. Without one those
+//! below hold; whether reads are slow is looked at when a process starts, since kernels and processors differ
+//! most in that. Ranks may differ in them: how a message goes is its sender's choice.
 //!
 //! ```text
 //! weft constants 1          the version of this format
@@ -73,8 +74,9 @@ pub struct Owner {
 }
 
 impl Constants {
-    /// Those that hold where nothing was measured: what `weft explain lanes --measure` said on a virtual machine with two
-    /// cpus of a server, the middle of three runs, rounded to two digits. Another machine is measured by the same command.
+    /// The constants that hold where nothing was measured: what `weft explain lanes --measure` said on a
+    /// virtual machine with two cpus of a server, the middle of three runs, rounded to two digits. Another
+    /// machine is measured by the same command.
     pub const BUILT_IN: Constants = Constants {
         hand_over_ns: 180.0,
         copy: Line { fixed_ns: 360.0, byte_ns: 0.14 },
@@ -110,7 +112,8 @@ impl Constants {
         (crossing as usize).clamp(EAGER_BYTES_LEAST, EAGER_BYTES_MOST) / LINE_BYTES * LINE_BYTES
     }
 
-    /// What passes until the first byte of a message that is asked for and read, beyond what does for a copied one.
+    /// What passes until the first byte of a message that is asked for and read, beyond what does for a
+    /// copied one.
     fn head_start_ns(&self, pull: Line) -> f64 {
         self.hand_over_ns + pull.fixed_ns - self.copy.fixed_ns
     }
@@ -121,7 +124,8 @@ impl Constants {
         self.ways().map_or(0, |ways| ways.copied_bytes_max(ways.copied_byte_ns))
     }
 
-    /// What decides whether a message that is longer than [`Constants::eager_bytes_max`] is sent at once; none where none is.
+    /// What decides whether a message that is longer than [`Constants::eager_bytes_max`] is sent at once;
+    /// none where none is.
     #[must_use]
     pub(crate) fn ways(&self) -> Option<Ways> {
         let pull = self.pull?;
@@ -134,8 +138,9 @@ impl Constants {
         (ways.copied_bytes_max(ways.copied_byte_ns) > self.eager_bytes_max()).then_some(ways)
     }
 
-    /// Those that hold where nothing was measured and reads are slow: what `weft explain lanes --measure` said on a virtual
-    /// machine with two cpus that share their last cache, the middle of three runs, rounded to two digits.
+    /// The constants that hold where nothing was measured and reads are slow: what `weft explain lanes
+    /// --measure` said on a virtual machine with two cpus that share their last cache, the middle of three
+    /// runs, rounded to two digits.
     pub const WHERE_READS_ARE_SLOW: Constants = Constants {
         hand_over_ns: 86.0,
         copy: Line { fixed_ns: 120.0, byte_ns: 0.045 },
@@ -280,8 +285,9 @@ pub struct Found {
 }
 
 impl Found {
-    /// The same, where nothing was measured, by what a read of a few bytes takes in this process at least. There are two
-    /// answers and no more, so that ranks of one machine have the same.
+    /// These constants, or, where nothing was measured, the built-in ones for what a read of a few bytes
+    /// takes in this process at least. There are two answers and no more, so that ranks of one machine have
+    /// the same.
     #[must_use]
     pub(crate) fn looked_at(self, least_read_ns: Option<f64>) -> Found {
         match least_read_ns {
@@ -294,7 +300,8 @@ impl Found {
 }
 
 impl ConstantsFrom {
-    /// The folder for caches of the user that these variables describe; without one, the built-in constants hold.
+    /// The folder for caches of the user that these variables describe; without one, the built-in constants
+    /// hold.
     pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
         kept::folder(xdg, home).map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
     }
@@ -309,8 +316,8 @@ impl ConstantsFrom {
         }
     }
 
-    /// Reads what there is. Only a file that somebody has named must be there and be right; one in the cache is passed
-    /// over otherwise.
+    /// Reads what there is. Only a file that somebody has named must be there and be right; one in the cache
+    /// is passed over otherwise.
     ///
     /// # Errors
     /// What is wrong with the file that was named.
@@ -372,13 +379,15 @@ const MAGIC_VERSION: &str = "1";
 const FILE_BYTES_MAX: u64 = 4096;
 /// A second: whatever takes longer is no constant of a machine.
 const TIME_NS_MAX: f64 = 1e9;
-/// A process that reads a few bytes of its own memory in so long is on a machine where reads are slow: 1750 to 1850 were seen
-/// on one, and on that of the built-in constants it is less than the 870 that a read of another process takes.
+/// A process that reads a few bytes of its own memory in so long is on a machine where reads are slow: 1750
+/// to 1850 were seen on one, and on that of the built-in constants it is less than the 870 that a read of
+/// another process takes.
 const SLOW_FROM_NS: f64 = 1300.0;
-/// What a read takes for each byte where the sender writes some of them, of what it takes alone: 0.55 to 0.67 were seen on two
-/// machines, from 64 KiB to 1 MiB.
+/// What a read takes for each byte where the sender writes some of them, of what it takes alone: 0.55 to 0.67
+/// were seen on two machines, from 64 KiB to 1 MiB.
 const OF_A_SHARED_READ: f64 = 0.6;
-/// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are small.
+/// Below, asking first costs two hand-overs that no copy can win back, and messages nobody waits for are
+/// small.
 const EAGER_BYTES_LEAST: usize = 8 << 10;
 /// Above, both sides copy a message whose receiver is known, and one that nobody waits for is much memory.
 const EAGER_BYTES_MOST: usize = 20 << 10;
