@@ -1,28 +1,30 @@
-//! What the command line comes to on this node: the program found, the cpus shared out, the variables settled.
+//! What the command line comes to on this node: the program found, the cpus shared out, the variables
+//! settled.
+
+mod binding;
+mod variables;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 use rustix::thread::CpuSet;
-use weft::collectives::Costs;
-use weft::launch::{PACKET_BYTES, PACKET_VARIABLE};
-use weft::{ConstantsFrom, CostsFrom, CpuTime};
+use weft::CpuTime;
 
+use self::binding::{Places, ranks_by_default, threads};
+pub use self::variables::environment;
+use self::variables::{PARTS, ToldToRanks, names_shm};
 use crate::claims::Claims;
-use crate::cores::{self, Core};
+use crate::cores;
 use crate::engine::Handed;
 use crate::files::Files;
-use crate::first;
 use crate::hosts;
 use crate::options::environment::Environment;
 use crate::options::{Input, Options, Part, RANKS_MAX, Universe};
-use crate::parts;
-use crate::policy::{self, Misfit, Policy, Target, Unit};
+use crate::policy::Misfit;
 use crate::program::{self, NoProgram};
-use crate::told;
-use crate::vacant::{Occupancy, Unbound};
+use crate::vacant::Unbound;
 
 /// Everything that is settled before the first rank is started.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// How many ranks.
     pub ranks: u32,
-    /// How many of them are on what they take for a node: all, unless they are dealt out to several parts of this one.
+    /// How many of them are on what they take for a node: all, unless they are dealt out to several parts of
+    /// this one.
     pub ranks_per_node: u32,
     /// What MPI_UNIVERSE_SIZE says, if anything.
     pub universe: Option<u32>,
@@ -53,8 +56,8 @@ pub struct Plan {
     pub places: Option<Vec<String>>,
     /// Whether to tell at each start what the rank is bound to.
     pub reports_bindings: bool,
-    /// How much of the cpus the ranks may use together, as far as others leave them, where the system tells. Found out once, for
-    /// all of them.
+    /// How much of the cpus the ranks may use together, as far as others leave them, where the system tells.
+    /// Found out once, for all of them.
     pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
@@ -172,7 +175,7 @@ impl Plan {
             .max();
         let minds_others = variable(BUSY).is_none_or(|value| value != "ignore");
         let Places { ranks, binding, unbound, claims, free, names } =
-            places(options, threads.unwrap_or(1), minds_others)?;
+            Places::find(options, threads.unwrap_or(1), minds_others)?;
         let set = variable(PARTS);
         let told = ToldToRanks::settle(options, ranks, binding.as_deref(), set.is_none(), &name, &variable)?;
         let shares_memory = names_shm(variable("WEFT_FABRIC").as_deref());
@@ -217,7 +220,8 @@ impl Plan {
         })
     }
 
-    /// The plan for the launcher of several hosts, as the only rank of a job. It starts as it is, bound to nothing.
+    /// The plan for the launcher of several hosts, as the only rank of a job. It starts as it is, bound to
+    /// nothing.
     pub fn for_engine(options: &Options, handed: &Handed, name: String) -> Result<Plan, NoPlan> {
         let set = handed.environment.clone();
         let program = Program {
@@ -296,13 +300,15 @@ impl Program {
         Ok(Program { file, command: part.command.clone(), ranks, folder, environment })
     }
 
-    /// What its ranks see under this name, where `common` are the variables that are set for all ranks of the job.
+    /// What its ranks see under this name, where `common` are the variables that are set for all ranks of the
+    /// job.
     pub fn variable(&self, common: &[(OsString, OsString)], name: &str) -> Option<OsString> {
         last(common, name).or_else(|| self.environment.value(name, std::env::var_os(name)))
     }
 }
 
-/// Who reads the launcher's standard input. All ranks can read a file, each from its beginning, and nothing else.
+/// Who reads the launcher's standard input. All ranks can read a file, each from its beginning, and nothing
+/// else.
 fn input(options: &Options, ranks: u32) -> Result<Input, NoPlan> {
     let input = options.stdin.unwrap_or(Input::Rank(0));
     match input {
@@ -335,117 +341,6 @@ fn same_fabrics(programs: &[Program], environment: &[(OsString, OsString)]) -> R
     }
 }
 
-/// How many ranks there are, and where they run.
-struct Places {
-    ranks: u32,
-    binding: Option<Vec<CpuSet>>,
-    unbound: Option<Unbound>,
-    claims: Claims,
-    /// How many cpus others leave, where that was looked for.
-    free: Option<usize>,
-    /// What each rank is bound to, where that is asked for.
-    names: Option<Vec<String>>,
-}
-
-fn places(options: &Options, threads: usize, minds_others: bool) -> Result<Places, NoPlan> {
-    let policy = options.policy();
-    let allowed = topology::cpus_allowed().unwrap_or_default();
-    let used = policy.used(&allowed)?;
-    let is_asked = policy.is_explicit() || options.report_bindings || options.display_map;
-    let parts = is_asked.then(|| policy::Parts::of_host(&topology::Host::here(), &used));
-    let cores = cores::allowed();
-    let by_policy = || parts.as_ref().and_then(|parts| policy.ranks(parts));
-    let by_node = || options.ppn.map(|ppn| ppn.saturating_mul(options.nodes));
-    let ranks = match &options.parts[..] {
-        [only] => {
-            let said = only.ranks.or_else(by_policy).or_else(by_node).or(options.slots);
-            said.unwrap_or_else(|| ranks_by_default(&cores))
-        }
-        several => {
-            let ranks = several.iter().map(|part| u64::from(part.ranks.unwrap_or(1))).sum();
-            u32::try_from(ranks)
-                .ok()
-                .filter(|ranks| i64::from(*ranks) <= RANKS_MAX)
-                .ok_or(NoPlan::Ranks { ranks })?
-        }
-    };
-    let Bound { sets: binding, why: unbound, claims, free } = match &parts {
-        Some(parts) if policy.is_explicit() => {
-            Bound::by_policy(&policy, parts, cores, ranks, threads, minds_others)?
-        }
-        _ => Bound::by_default(cores, ranks, threads, minds_others),
-    };
-    let names = parts.map(|parts| {
-        let name = |rank: u32| match &binding {
-            Some(sets) => {
-                let cpus = topology::CpuSet::from_iter(cores::cpus(&sets[rank as usize]));
-                format!("{} (cpus {cpus})", parts.name(&cpus))
-            }
-            None => unbound.map_or_else(|| "nothing".to_owned(), |why| format!("nothing: {why}")),
-        };
-        (0..ranks).map(name).collect()
-    });
-    Ok(Places { ranks, binding, unbound, claims, free, names })
-}
-
-/// What ranks are bound to.
-#[derive(Default)]
-struct Bound {
-    sets: Option<Vec<CpuSet>>,
-    /// Why they are not, where nobody has asked for that.
-    why: Option<Unbound>,
-    claims: Claims,
-    /// How many cpus others leave, where that was looked for.
-    free: Option<usize>,
-}
-
-impl Bound {
-    /// What is done where nothing is said.
-    fn by_default(cores: Vec<Core>, ranks: u32, threads: usize, minds_others: bool) -> Bound {
-        if ranks == 1 {
-            return Bound { why: Some(Unbound::Alone), ..Bound::default() };
-        }
-        let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
-        let free = Some(occupancy.free_cpus());
-        match occupancy.share_out(ranks, threads) {
-            Ok(sets) => Bound { claims: occupancy.hold(&sets), sets: Some(sets), why: None, free },
-            Err(why) => Bound { why: Some(why), free, ..Bound::default() },
-        }
-    }
-
-    /// What the user has said, on cores that nobody else uses where nothing is said of which ones.
-    fn by_policy(
-        policy: &Policy,
-        parts: &policy::Parts,
-        cores: Vec<Core>,
-        ranks: u32,
-        threads: usize,
-        minds_others: bool,
-    ) -> Result<Bound, NoPlan> {
-        let target = policy.bind_to.as_ref().map(|bind| &bind.target);
-        if target == Some(&Target::None) && !minds_others {
-            return Ok(Bound::default());
-        }
-        let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
-        let free = Some(occupancy.free_cpus());
-        let is_of = |of: fn(Unit) -> bool| matches!(target, Some(Target::Unit(unit, _)) if of(*unit));
-        let any_core = *policy == Policy { bind_to: policy.bind_to.clone(), ..Policy::default() };
-        let seeks = any_core && is_of(|unit| unit >= Unit::Core) && occupancy.free() > 0;
-        let on_free = || {
-            let cpus = occupancy.free_cores().iter().flat_map(Core::cpus).copied().collect();
-            policy.place(&policy::Parts::of_host(&topology::Host::here(), &cpus), ranks, threads).ok()
-        };
-        let sets = match seeks.then(on_free).flatten() {
-            Some(sets) => sets,
-            None => policy.place(parts, ranks, threads)?,
-        };
-        let sets: Option<Vec<CpuSet>> = sets.map(|sets| sets.iter().map(cores::mask).collect());
-        // Sockets and the like are for many: a job that may run on all of one does not keep others from its cores.
-        let held = sets.as_deref().filter(|_| !is_of(|unit| unit < Unit::Core));
-        Ok(Bound { claims: occupancy.hold(held.unwrap_or_default()), sets, why: None, free })
-    }
-}
-
 /// The time of `MPIEXEC_TIMEOUT`, as the standard's launchers have it; none where it is not above zero.
 fn timeout_by_variable() -> Result<Option<Duration>, NoPlan> {
     let Some(value) = std::env::var_os(TIMEOUT) else { return Ok(None) };
@@ -457,134 +352,9 @@ fn timeout_by_variable() -> Result<Option<Duration>, NoPlan> {
     Ok(Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()))
 }
 
-/// What ranks are told of their machine and of costs.
-struct ToldToRanks {
-    cpus: Option<CpuTime>,
-    variables: Vec<(OsString, OsString)>,
-}
-
-impl ToldToRanks {
-    fn settle(
-        options: &Options,
-        ranks: u32,
-        binding: Option<&[CpuSet]>,
-        tells_parts: bool,
-        name: &str,
-        variable: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Result<ToldToRanks, NoPlan> {
-        let cpus = topology::cpus().ok().map(|cpus| CpuTime::of(cpus.effective));
-        let constants = constants(variable("WEFT_CONSTANTS"));
-        let costs_from = costs_from(variable(COSTS));
-        let has_cpus = cpus.is_some_and(|cpus| CpuTime::of(2.0) <= cpus);
-        if ranks > 1 && names_shm(variable(FABRIC).as_deref()) && has_cpus && costs_from == CostsFrom::Usual {
-            measured_first(&constants, options.verbose, name);
-        }
-        let costs = costs_from.find(&constants).map_err(NoPlan::Costs)?;
-        let parts = tells_parts.then(|| parts_told(&costs, ranks, options.nodes, binding, variable(MACHINE)));
-        let packet = packet(variable(FABRIC).as_deref(), variable(PACKET_VARIABLE));
-        let told = (costs != Costs::BUILT_IN).then(|| costs.encode().replace('\n', ";"));
-        let mut variables: Vec<(OsString, OsString)> = Vec::new();
-        variables.extend(told.map(|text| (COSTS.into(), text.into())));
-        variables.extend(parts.flatten().map(|text| (PARTS.into(), text.into())));
-        variables.extend(packet.map(|bytes| (PACKET_VARIABLE.into(), bytes.to_string().into())));
-        Ok(ToldToRanks { cpus, variables })
-    }
-}
-
-/// What options of the whole job mean to ranks as variables.
-pub fn environment(options: &Options) -> Vec<(OsString, OsString)> {
-    let mut environment: Vec<(OsString, OsString)> = Vec::new();
-    environment.extend(options.fabric.iter().map(|fabrics| (FABRIC.into(), fabrics.into())));
-    let handler = options.initial_errhandler.iter();
-    environment.extend(handler.map(|handler| ("WEFT_INITIAL_ERRHANDLER".into(), handler.into())));
-    environment.extend(options.failure_mode().map(|mode| ("WEFT_FT_MODE".into(), mode.into())));
-    environment.extend(options.ft_msg.iter().map(|mode| ("WEFT_FT_MESSAGES".into(), mode.into())));
-    let fallback = options.rebuild_fallback.iter();
-    environment.extend(fallback.map(|mode| ("WEFT_REBUILD_FALLBACK".into(), mode.into())));
-    if !options.pset.is_empty() {
-        environment.push(("WEFT_PSETS".into(), options.pset.join(";").into()));
-    }
-    environment.extend(ports(std::env::var_os(PORT_RANGE).as_deref(), std::env::var_os(PORTS).is_some()));
-    environment
-}
-
-/// The ports of `MPIEXEC_PORT_RANGE`, `LOW:HIGH`, where nobody names ports in our own words.
-fn ports(range: Option<&OsStr>, is_set: bool) -> Option<(OsString, OsString)> {
-    let range = range.filter(|_| !is_set)?.to_str()?.trim().replace(':', "-");
-    (!range.is_empty()).then(|| (PORTS.into(), range.into()))
-}
-
-/// Where the costs of collective operations come from. Ranks are told them as a text, since all must choose by the same ones, and a
-/// file may change while they start.
-fn costs_from(named: Option<OsString>) -> CostsFrom {
-    let named = named.map(|named| named.to_string_lossy().into_owned()).filter(|named| !named.is_empty());
-    CostsFrom::of(named.as_deref())
-}
-
-/// Has the machine measured where no job was before.
-fn measured_first(constants: &ConstantsFrom, verbose: bool, name: &str) {
-    let kinds = || {
-        let allowed = topology::cpus_allowed();
-        allowed.map_or(0, |allowed| parts::cores_apart(&topology::Host::here(), &allowed).len())
-    };
-    let start = Instant::now();
-    if let Some(file) = first::measure(constants, kinds).filter(|_| verbose) {
-        let (milliseconds, file) = (start.elapsed().as_millis(), file.display());
-        weft::tell(format_args!("{name}: what messages cost here was measured in {milliseconds} ms: {file}"));
-    }
-}
-
-/// Where the measured constants of this machine are.
-fn constants(constants: Option<OsString>) -> ConstantsFrom {
-    let constants = constants.map(|constants| constants.to_string_lossy().into_owned());
-    let read =
-        |name: &str| if name == "WEFT_CONSTANTS" { constants.clone() } else { std::env::var(name).ok() };
-    let measured =
-        weft::Config::from_variables(&|name| OF_CONSTANTS.contains(&name).then(|| read(name)).flatten());
-    measured.map(|config| config.constants).unwrap_or(ConstantsFrom::BuiltIn)
-}
-
-/// On which parts of its node each rank sits, where the costs have lines for such: by the cpus that it is bound to, or by the machine
-/// that somebody describes. Without such costs nobody looks.
-fn parts_told(
-    costs: &Costs,
-    ranks: u32,
-    nodes: u32,
-    binding: Option<&[CpuSet]>,
-    machine: Option<OsString>,
-) -> Option<String> {
-    if !costs.know_parts() {
-        return None;
-    }
-    if let Some(text) = machine.filter(|text| !text.is_empty()) {
-        // What is wrong with it is told where a grid is mapped by it.
-        let machine = topology::Machine::described(text.to_str()?).ok()?;
-        let of_node = ranks.div_ceil(nodes);
-        return told::parts(costs, ranks, |border, rank| parts::described(&machine, border, rank % of_node));
-    }
-    let bound = told::Bound::new(&topology::Host::here(), binding?);
-    told::parts(costs, ranks, |border, rank| bound.number(border, rank))
-}
-
-/// How much libfabric's layer ofi_rxm shall send at once: what somebody has set stays, and jobs that do not name libfabric
-/// are told nothing. Only a launcher can do this, since libfabric reads the variable in a process that may have threads.
-fn packet(fabrics: Option<&OsStr>, set: Option<OsString>) -> Option<usize> {
-    let list = fabrics.map(OsStr::to_string_lossy).unwrap_or_default();
-    let names_libfabric = list.split(',').any(|fabric| fabric.trim().starts_with("libfabric"));
-    (names_libfabric && set.is_none()).then_some(PACKET_BYTES)
-}
-
 const FABRIC: &str = "WEFT_FABRIC";
-const PORTS: &str = "WEFT_TCP_PORTS";
-/// Variables of the launcher that others have as well.
-const PORT_RANGE: &str = "MPIEXEC_PORT_RANGE";
 const TIMEOUT: &str = "MPIEXEC_TIMEOUT";
 const BUSY: &str = "WEFT_BUSY";
-const COSTS: &str = "WEFT_COSTS";
-const PARTS: &str = "WEFT_PARTS";
-const MACHINE: &str = "WEFT_MACHINE";
-/// The variables that say where measured constants are.
-const OF_CONSTANTS: [&str; 3] = ["WEFT_CONSTANTS", "XDG_CACHE_HOME", "HOME"];
 
 fn last(environment: &[(OsString, OsString)], name: &str) -> Option<OsString> {
     environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
@@ -599,50 +369,9 @@ fn enter(folder: &OsStr) -> Result<PathBuf, NoPlan> {
     Ok(path)
 }
 
-fn ranks_by_default(cores: &[Core]) -> u32 {
-    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = if cores.is_empty() { cpus() } else { cores.len() };
-    u32::try_from(cores).unwrap_or(1)
-}
-
-/// The threads that each rank will run, by the first number of `OMP_NUM_THREADS`.
-fn threads(variable: Option<&OsStr>) -> usize {
-    let first = variable.and_then(OsStr::to_str).and_then(|text| text.split(',').next()?.trim().parse().ok());
-    first.filter(|threads| *threads != 0).unwrap_or(1)
-}
-
-/// Whether a list of fabrics includes shared memory; no list includes all.
-fn names_shm(fabrics: Option<&OsStr>) -> bool {
-    let list = fabrics.map(OsStr::to_string_lossy).unwrap_or_default();
-    list.is_empty() || list.split(',').any(|fabric| fabric.trim() == "shm")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn threads_are_read_as_openmp_does() {
-        let threads_of = |text: &str| threads(Some(OsStr::new(text)));
-        assert_eq!(threads_of("4"), 4);
-        assert_eq!(threads_of("8,2"), 8);
-        assert_eq!((threads_of("0"), threads_of("many"), threads(None)), (1, 1, 1));
-    }
-
-    #[test]
-    fn shared_memory_is_left_out_only_by_a_list_without_it() {
-        let names = |list: &str| names_shm(Some(OsStr::new(list)));
-        assert!(names("shm") && names("tcp, shm") && names("") && names_shm(None));
-        assert!(!names("tcp") && !names("tcp,libfabric:shm"));
-    }
-
-    #[test]
-    fn libfabric_is_told_how_much_to_send_at_once_where_nobody_has_said_so() {
-        let told = |list: &str, set: Option<&str>| packet(Some(OsStr::new(list)), set.map(Into::into));
-        assert_eq!(told("shm, libfabric:tcp;ofi_rxm", None), Some(PACKET_BYTES));
-        assert_eq!(told("libfabric", Some("4096")), None);
-        assert_eq!([told("shm,tcp", None), told("", None), packet(None, None)], [None; 3]);
-    }
 
     #[test]
     fn the_last_setting_of_a_variable_counts() {
