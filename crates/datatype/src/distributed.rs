@@ -1,5 +1,5 @@
-//! The part of an array that a process of a grid has (MPI 5.0 section 5.1.4, as High Performance Fortran deals arrays
-//! out): block by block in turn along each dimension.
+//! The part of an array that a process of a grid has (MPI 5.0 section 5.1.4, as High Performance Fortran
+//! deals arrays out): block by block in turn along each dimension.
 //!
 //! ```text
 //! 10 elements, blocks of 3, 2 processes
@@ -158,9 +158,9 @@ mod tests {
     use super::*;
     use crate::Predefined;
 
-    fn made(place: (i64, i64), dimensions: &[Distributed]) -> Result<Datatype, DatatypeError> {
+    fn made(rank: i64, size: i64, dimensions: &[Distributed]) -> Result<Datatype, DatatypeError> {
         let int = Predefined::Int.datatype();
-        Datatype::distributed(Place { rank: place.0, size: place.1 }, dimensions, ArrayOrder::C, int)
+        Datatype::distributed(Place { rank, size }, dimensions, ArrayOrder::C, int)
     }
 
     fn dimension(elements: i64, distribution: Distribution, processes: i64) -> Distributed {
@@ -170,23 +170,23 @@ mod tests {
     #[test]
     fn layouts_are_loops() {
         let cyclic = dimension(1000, Distribution::Cyclic(Some(3)), 4);
-        let found = made((2, 4), &[cyclic]).expect("valid");
+        let found = made(2, 4, &[cyclic]).expect("valid");
         assert_eq!(format!("{:?}", found.layout()), "(+24) 83 x +48 of 12 bytes at 0");
         assert_eq!((found.lower_bound(), found.extent()), (0, 4000));
-        let last = made((3, 4), &[dimension(1000, Distribution::Block(None), 4)]).expect("valid");
+        let last = made(3, 4, &[dimension(1000, Distribution::Block(None), 4)]).expect("valid");
         assert_eq!(format!("{:?}", last.layout()), "1000 bytes at 3000");
     }
 
     #[test]
     fn who_has_nothing_has_the_extent_all_the_same() {
-        let none = made((2, 3), &[dimension(4, Distribution::Block(Some(2)), 3)]).expect("valid");
+        let none = made(2, 3, &[dimension(4, Distribution::Block(Some(2)), 3)]).expect("valid");
         assert_eq!((none.size(), none.extent(), none.made_of()), (0, 16, None));
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let block = |block| Distribution::Block(Some(block));
-        for (place, dimensions) in [
+        for ((rank, size), dimensions) in [
             ((0, 1), vec![]),
             ((0, 3), vec![dimension(4, block(4), 2)]),
             ((2, 2), vec![dimension(4, block(4), 2)]),
@@ -198,10 +198,10 @@ mod tests {
             ((0, 2), vec![dimension(0, Distribution::Block(None), 2)]),
             ((0, 4), vec![dimension(4, block(4), -2), dimension(4, block(4), -2)]),
         ] {
-            let found = made(place, &dimensions);
+            let found = made(rank, size, &dimensions);
             assert!(
                 matches!(found, Err(DatatypeError::Distribution { .. })),
-                "{place:?} {dimensions:?}: {found:?}"
+                "rank {rank} of {size}, {dimensions:?}: {found:?}"
             );
         }
     }
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn huge_arrays_are_dealt_out_or_refused() {
         let far = dimension(1 << 40, Distribution::Cyclic(Some(1 << 35)), 8);
-        let found = made((7, 8), &[far]).expect("valid");
+        let found = made(7, 8, &[far]).expect("valid");
         assert_eq!((found.size(), found.true_lower_bound()), (1 << 39, 7 << 37));
         let odd = dimension(i64::MAX / 4, Distribution::Cyclic(Some(i64::MAX)), 1);
-        assert_eq!(made((0, 1), &[odd]).expect("valid").size(), i64::MAX / 4 * 4);
+        assert_eq!(made(0, 1, &[odd]).expect("valid").size(), i64::MAX / 4 * 4);
         let beyond = dimension(i64::MAX / 2, Distribution::Block(None), 1);
-        assert!(matches!(made((0, 1), &[beyond]), Err(DatatypeError::Overflow { .. })));
+        assert!(matches!(made(0, 1, &[beyond]), Err(DatatypeError::Overflow { .. })));
     }
 }

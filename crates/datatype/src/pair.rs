@@ -1,7 +1,8 @@
-//! A value with an index, of any two datatypes that have an order: what the operators that search work on where none of the
-//! predefined pairs is meant (MPI 5.0 section 6.9.4).
+//! A value with an index, of any two datatypes that have an order: what the operators that search work on
+//! where none of the predefined pairs is meant (MPI 5.0 section 6.9.4).
 //!
-//! There are too many of them for a kernel each. One that asks for the order of two elements by a function serves all.
+//! There are too many of them for a kernel each. One that asks for the order of two elements by a function
+//! serves all.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -22,12 +23,13 @@ pub struct Pair {
     index: (Predefined, Basic),
 }
 
-/// Which of two packed elements comes first, where that with the lower value does, or with the higher; one that is no number
-/// comes before all.
+/// Which of two packed elements comes first, where that with the lower value does, or with the higher; one
+/// that is no number comes before all.
 type Order = fn(Payload<'_>, Payload<'_>, bool) -> Ordering;
 
 impl Pair {
-    /// The pair of these two; `None` where the value has no order, the index is no integer, or this machine does not compute with one.
+    /// The pair of these two; `None` where the value has no order, the index is no integer, or this machine
+    /// does not compute with one.
     #[must_use]
     pub fn new(value: Predefined, index: Predefined) -> Option<Pair> {
         let index = ordered(index).filter(|(index, _)| index.class() != Class::Floating)?;
@@ -53,8 +55,8 @@ impl Pair {
         self.value.1.bytes() + self.index.1.bytes()
     }
 
-    /// Of as many packed elements as both hold, puts those of `incoming` into `inout` whose values are lower, or higher; of
-    /// equal values those with the lower index.
+    /// Of as many packed elements as both hold, puts those of `incoming` into `inout` whose values are lower,
+    /// or higher; of equal values those with the lower index.
     pub fn search(self, highest: bool, incoming: Payload<'_>, inout: &mut UserMemory) {
         let (values, indices) = (order(self.value.1), order(self.index.1));
         let (Some(values), Some(indices)) = (values, indices) else { return };
@@ -71,8 +73,10 @@ impl Pair {
 }
 
 impl Pair {
-    /// The same over `count` elements of this pair's [datatype](Pair::datatype), or of one like it, as they stand in a program's
-    /// memory; gaps are left as they are.
+    /// Puts an element of `incoming` into `inout` where its value is lower (or higher, where `highest`) than
+    /// the element there, or is equal and has the lower index. Both hold elements as they stand in a
+    /// program's memory: `elements` is this pair's [datatype](Pair::datatype), or one like it, and the number
+    /// of elements. Gaps between elements are left as they are.
     ///
     /// # Errors
     /// [`ShortClaim`]; nothing is written then.
@@ -83,7 +87,8 @@ impl Pair {
         incoming: Payload<'_>,
         inout: &mut UserMemory,
     ) -> Result<(), ShortClaim> {
-        combine_apart(elements, self.bytes(), incoming, inout, |left, right| {
+        let (datatype, count) = elements;
+        combine_apart(datatype, count, self.bytes(), incoming, inout, |left, right| {
             made(right, |right| self.search(highest, Payload::from(left), right));
             Ok(())
         })

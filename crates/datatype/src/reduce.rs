@@ -1,8 +1,8 @@
 //! Reduction: each element of one buffer combined with its neighbour in another, `inout = incoming op inout`.
 //!
-//! The kernels work on packed elements, at any address, in one pass ([`fold()`]). [`reduce`] is for slices, [`reduce_packed`]
-//! for claims on memory; elements with gaps go through a small buffer that stays in the first-level cache
-//! ([`reduce_elements`]).
+//! The kernels work on packed elements, at any address, in one pass ([`fold()`]). [`reduce`] is for slices,
+//! [`reduce_packed`] for claims on memory; elements with gaps go through a small buffer that stays in the
+//! first-level cache ([`reduce_elements`]).
 
 use std::ops::Range;
 
@@ -47,8 +47,8 @@ pub enum ReduceError {
 
 /// Combines packed elements: `inout[i] = incoming[i] op inout[i]`. Neither slice need be aligned.
 ///
-/// Results do not depend on how a buffer is cut in pieces, and those of commuted operands are the same, but for the
-/// bits inside a NaN.
+/// Results do not depend on how a buffer is cut in pieces, and those of commuted operands are the same, but
+/// for the bits inside a NaN.
 ///
 /// # Errors
 /// [`ReduceError`]; nothing is written then.
@@ -69,11 +69,12 @@ pub fn reduce(
     done
 }
 
-/// As [`reduce`], of one element of eight bytes, given and answered as its bits: `left op right`. A few instructions, where
-/// [`reduce`] prepares for any number of them. `None` where the operator is not legal for the datatype, or the format is another one
-/// than an integer or a real number of that length.
+/// As [`reduce`], of one element of eight bytes, given and answered as its bits: `left op right`. A few
+/// instructions, where [`reduce`] prepares for any number of them. `None` where the operator is not legal for
+/// the datatype, or the format is another one than an integer or a real number of that length.
 ///
-/// One function and not a part of its callers: the same operands in the same order give all of them the same bits, also inside a NaN.
+/// One function and not a part of its callers: the same operands in the same order give all of them the same
+/// bits, also inside a NaN.
 #[inline(never)]
 #[must_use]
 pub fn reduce_eight_bytes(operator: Operator, predefined: Predefined, left: u64, right: u64) -> Option<u64> {
@@ -178,8 +179,8 @@ pub fn reduce_apart(
     combine(operator, predefined, Operands { left, right, out })
 }
 
-/// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that pairs
-/// have. Both claims cover [`Datatype::span`]; gaps are left as they are.
+/// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that
+/// pairs have. Both claims cover [`Datatype::span`]; gaps are left as they are.
 ///
 /// # Errors
 /// [`ReduceError`]; nothing is written then.
@@ -196,15 +197,17 @@ pub fn reduce_elements(
         return reduce_packed(operator, predefined, count, incoming, inout);
     }
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    combine_apart((datatype, count), each, incoming, inout, |left, right| {
+    combine_apart(datatype, count, each, incoming, inout, |left, right| {
         reduce(operator, predefined, left, right)
     })
 }
 
-/// Combines `count` elements as they stand in a program's memory, each of so many bytes in packed form: `combine` is given them
-/// packed, as many as fit into a small buffer at a time. Nothing is written where a claim does not cover its elements.
+/// Combines `count` elements of `datatype` as they stand in a program's memory. Each element has `each` bytes
+/// in packed form. `combine` is called with packed elements of both sides, as many as fit into a small buffer
+/// at a time. Nothing is written where a claim does not cover its elements.
 pub(crate) fn combine_apart<E: From<ShortClaim>>(
-    (datatype, count): (&Datatype, i64),
+    datatype: &Datatype,
+    count: i64,
     each: usize,
     incoming: Payload<'_>,
     inout: &mut UserMemory,
