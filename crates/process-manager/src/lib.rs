@@ -1,13 +1,14 @@
-//! Who am I, who else is there: what a process learns from, and tells to, the others before it can send messages.
+//! Who am I, who else is there: what a process learns from, and tells to, the others before it can send
+//! messages.
 //!
-//! A launcher starts the processes of a job and runs a small key-value service for them. Each process puts its
-//! address under a key, all meet in a fence, and then each can get the addresses of the others. [`Manager`] is
-//! that service as one process sees it: PMI-1 or PMI-2 over a socket (weftrun, Hydra, `srun --mpi=pmi2`), PMIx by its
-//! library (`srun --mpi=pmix`, prterun), or, without any launcher, a job of one. [`server`] is the other end of PMI-1,
-//! as a value without any input or output of its own.
+//! A launcher starts the processes of a job and runs a small key-value service for them. Each process puts
+//! its address under a key, all meet in a fence, and then each can get the addresses of the others.
+//! [`Manager`] is that service as one process sees it: PMI-1 or PMI-2 over a socket (weftrun, Hydra, `srun
+//! --mpi=pmi2`), PMIx by its library (`srun --mpi=pmix`, prterun), or, without any launcher, a job of one.
+//! [`server`] is the other end of PMI-1, as a value without any input or output of its own.
 //!
-//! **Invariant:** a process that its environment calls one of many never starts alone.
-//! **Invariant:** all unsafe code is in `inherited.rs`.
+//! **Invariant:** a process that its environment calls one of many never starts alone. **Invariant:** all
+//! unsafe code is in `inherited.rs`.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -94,16 +95,17 @@ impl Manager {
         let libraries = || pmix::libraries(wishes.libpmix.as_deref(), variables);
         match start::offer(variables, wishes.protocol, inherited::is_socket)? {
             Offer::Alone => Ok(Manager::singleton()),
-            // A job of one rank needs nobody. So a second program in the one-task shell that a launcher opened
-            // starts although the launcher's connection was used up by the first, and none needs a library.
+            // A job of one rank needs nobody. So a second program in the one-task shell that a launcher
+            // opened starts although the launcher's connection was used up by the first, and none needs a
+            // library.
             Offer::Inherited { wire, socket, rank: 0, size: 1 } => {
-                Ok(inherit(wire, socket, (0, 1), variables).unwrap_or_else(|_| Manager::singleton()))
+                Ok(inherit(wire, socket, 0, 1, variables).unwrap_or_else(|_| Manager::singleton()))
             }
             Offer::Pmix { namespace, alone: true } => {
                 let joined = pmix::Client::start(&libraries(), &namespace);
                 Ok(joined.map_or_else(|_| Manager::singleton(), |client| Manager::of(Kind::Pmix(client))))
             }
-            Offer::Inherited { wire, socket, rank, size } => inherit(wire, socket, (rank, size), variables),
+            Offer::Inherited { wire, socket, rank, size } => inherit(wire, socket, rank, size, variables),
             Offer::Listening { wire, address, id } => connect(wire, &address, id, variables),
             Offer::Pmix { namespace, alone: false } => {
                 Ok(Manager::of(Kind::Pmix(pmix::Client::start(&libraries(), &namespace)?)))
@@ -150,7 +152,8 @@ impl Manager {
         }
     }
 
-    /// What the launcher calls the job; the same at all ranks, and another for another job of the same launcher.
+    /// What the launcher calls the job; the same at all ranks, and another for another job of the same
+    /// launcher.
     pub fn job(&self) -> String {
         match &self.kind {
             Kind::Singleton { .. } => String::new(),
@@ -168,8 +171,9 @@ impl Manager {
     /// Publishes `value` under this rank's `key` to the whole job; the others see it after the next
     /// [`Manager::fence`].
     ///
-    /// A rank can put a key once. It has at most 46 letters, digits, `-`, `_` or `.`. Values are bytes of any length,
-    /// though a few hundred fit best: each started 900 bytes of text cost one exchange with the launcher.
+    /// A rank can put a key once. It has at most 46 letters, digits, `-`, `_` or `.`. Values are bytes of any
+    /// length, though a few hundred fit best: each started 900 bytes of text cost one exchange with the
+    /// launcher.
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
         self.put_as(self.rank(), key, value)
     }
@@ -201,8 +205,8 @@ impl Manager {
         }
     }
 
-    /// Tells the whole job whether something is so, as far as this rank knows. Every rank calls it, and after the next
-    /// fence [`Manager::is_announced`] gives all of them one answer.
+    /// Tells the whole job whether something is so, as far as this rank knows. Every rank calls it, and after
+    /// the next fence [`Manager::is_announced`] gives all of them one answer.
     pub fn announce(&mut self, key: &str, is_so: bool) -> Result<(), ExchangeError> {
         check_key(key)?;
         let said = match (&mut self.kind, is_so) {
@@ -223,11 +227,11 @@ impl Manager {
         }
     }
 
-    /// Whether any rank announced before the last fence that it is so. The same answer at all ranks, for one or a few
-    /// questions to the launcher, however many ranks there are.
+    /// Whether any rank announced before the last fence that it is so. The same answer at all ranks, for one
+    /// or a few questions to the launcher, however many ranks there are.
     ///
-    /// PMI has one space of keys for the job, so the answer is exact. PMIx has one for each rank: there, a few ranks
-    /// all over the job speak for it.
+    /// PMI has one space of keys for the job, so the answer is exact. PMIx has one for each rank: there, a
+    /// few ranks all over the job speak for it.
     pub fn is_announced(&mut self, key: &str) -> Result<bool, ExchangeError> {
         check_key(key)?;
         match &mut self.kind {
@@ -247,17 +251,19 @@ impl Manager {
         }
     }
 
-    /// Waits until every rank of the job has called it. Costs milliseconds under some launchers: call it once.
+    /// Waits until every rank of the job has called it. Costs milliseconds under some launchers: call it
+    /// once.
     pub fn fence(&mut self) -> Result<(), ExchangeError> {
         self.fence_watched(&mut || false)
     }
 
-    /// The same, and looks meanwhile whether a process that the launcher started on this node has ended before it
-    /// joined, for which the others would wait for ever. It is enough if one process of a node does so: `watches` is
-    /// asked now and then whether this one is to.
+    /// The same, and looks meanwhile whether a process that the launcher started on this node has ended
+    /// before it joined, for which the others would wait for ever. It is enough if one process of a node does
+    /// so: `watches` is asked now and then whether this one is to.
     ///
     /// # Errors
-    /// [`ExchangeError::Ended`] where somebody is missing for certain. Nobody else is told: [abort](Manager::abort) then.
+    /// [`ExchangeError::Ended`] where somebody is missing for certain. Nobody else is told:
+    /// [abort](Manager::abort) then.
     pub fn fence_watched(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<(), ExchangeError> {
         // Once the fence is under way nothing can be asked.
         let map = match siblings::wants_map(&self.started) && watches() {
@@ -298,8 +304,8 @@ impl Manager {
         Ok(told.or(self.program))
     }
 
-    /// How many processes the launcher could start in all (MPI 5.0 §11.10.1, `MPI_UNIVERSE_SIZE`), where it tells.
-    /// Some launchers state less than the size of the job.
+    /// How many processes the launcher could start in all (MPI 5.0 §11.10.1, `MPI_UNIVERSE_SIZE`), where it
+    /// tells. Some launchers state less than the size of the job.
     pub fn universe_size(&mut self) -> Result<Option<u32>, ExchangeError> {
         match &mut self.kind {
             Kind::Singleton { .. } => Ok(None),
@@ -309,9 +315,9 @@ impl Manager {
         }
     }
 
-    /// Asks the launcher to start processes in the place of those of these ranks, which have failed, and to tell them `facts`.
-    /// All who live ask, under a number that is the same for all of them and never given twice; the launcher answers by its
-    /// ledger.
+    /// Asks the launcher to start processes in the place of those of these ranks, which have failed, and to
+    /// tell them `facts`. All who live ask, under a number that is the same for all of them and never given
+    /// twice; the launcher answers by its ledger.
     ///
     /// # Errors
     /// [`ExchangeError::Refused`] where the launcher cannot: it is not weftrun, or not meant to.
@@ -340,8 +346,8 @@ impl Manager {
 
     /// Asks the launcher to end the whole job with exit status `code`.
     ///
-    /// Returns once that is said; the launcher's signal may come at any time after. End the process then, with
-    /// the same code: without a launcher nobody else does.
+    /// Returns once that is said; the launcher's signal may come at any time after. End the process then,
+    /// with the same code: without a launcher nobody else does.
     pub fn abort(&mut self, code: i32) -> Result<(), ExchangeError> {
         match &mut self.kind {
             Kind::Singleton { .. } => Ok(()),
@@ -372,11 +378,13 @@ impl Manager {
     }
 }
 
-/// Speaks over the socket that the launcher has left open.
+/// Speaks over the socket that the launcher has left open as descriptor `number`. The messages of errors tell
+/// `rank` and `size`.
 fn inherit(
     wire: Wire,
     number: RawFd,
-    (rank, size): (u32, u32),
+    rank: u32,
+    size: u32,
     variables: Variables<'_>,
 ) -> Result<Manager, StartError> {
     let socket = inherited::socket(number).map_err(|error| StartError::NoSocket {
@@ -404,9 +412,9 @@ fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Resu
     }))
 }
 
-/// What is put where something is so. Not nothing: some servers take no empty value.
-/// Set by our launcher where Slurm starts several programs.
+/// The variable that our launcher sets where Slurm starts several programs.
 const PROGRAM: &str = "WEFT_APPNUM";
+/// The value that is put under a key for "it is so". It is not empty, since some servers take no empty value.
 const YES: &[u8] = b"1";
 const NO: &[u8] = b"0";
 

@@ -1,15 +1,15 @@
 //! The PMI-1 client: one request, one answer, over a socket to the launcher.
 //!
-//! Servers differ in small ways, which this file absorbs: Hydra answers a barrier without a return code and an
-//! unknown universe size with -1; Slurm reads at most 1024 bytes as one command, whatever it announces, and
-//! takes no second request before the first is answered.
+//! Servers differ in small ways, which this file absorbs: Hydra answers a barrier without a return code and
+//! an unknown universe size with -1; Slurm reads at most 1024 bytes as one command, whatever it announces,
+//! and takes no second request before the first is answered.
 
 use std::os::fd::OwnedFd;
 
 use crate::error::{ExchangeError, TEXT_BYTES_MAX};
 use crate::segments;
 use crate::siblings::Waiting;
-use crate::stream::Stream;
+use crate::stream::{Stream, Version};
 use crate::wire::{Line, excerpt};
 
 /// A conversation with a PMI-1 server.
@@ -214,7 +214,7 @@ const LINE_SENT_BYTES_MAX: usize = 1000;
 const SERVER_KEY_BYTES_MAX: usize = 63;
 
 /// The version of the protocol that is asked for, and its subversion.
-const VERSION: (u32, u32) = (1, 1);
+const VERSION: Version = Version { version: 1, subversion: 1 };
 
 #[cfg(test)]
 #[path = "pmi1_tests.rs"]

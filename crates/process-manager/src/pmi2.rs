@@ -4,17 +4,17 @@
 //! bytes 0..6   the length of what follows, decimal, with blanks before or behind it
 //! then         cmd=NAME;key=value;key=value;…
 //! ```
-//! Servers differ: Slurm pads the length on the right and answers `found=FALSE` for a key that is not there, Hydra
-//! pads on the left and answers with a return code; its fence does not wait, but a question for what is not there does. No
-//! server takes a `;` in a value; ours are base64. Slurm dies of
-//! values of 4000 bytes, so they are cut as for PMI-1.
+//! Servers differ: Slurm pads the length on the right and answers `found=FALSE` for a key that is not there,
+//! Hydra pads on the left and answers with a return code; its fence does not wait, but a question for what is
+//! not there does. No server takes a `;` in a value; ours are base64. Slurm dies of values of 4000 bytes, so
+//! they are cut as for PMI-1.
 
 use std::os::fd::OwnedFd;
 
 use crate::error::{ExchangeError, TEXT_BYTES_MAX};
 use crate::segments;
 use crate::siblings::Waiting;
-use crate::stream::{LENGTH_BYTES, Stream};
+use crate::stream::{LENGTH_BYTES, Stream, Version};
 use crate::wire::excerpt;
 
 /// A conversation with a PMI-2 server.
@@ -27,8 +27,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts the conversation over a connected socket, as the rank that the environment tells; `job` is the name
-    /// that some servers want to hear.
+    /// Starts the conversation over a connected socket, as the rank that the environment tells; `job` is the
+    /// name that some servers want to hear.
     pub(crate) fn start(socket: OwnedFd, rank: u32, job: Option<&str>) -> Result<Client, ExchangeError> {
         let mut stream = Stream::new(socket, rank);
         stream.greet(VERSION)?;
@@ -85,8 +85,8 @@ impl Client {
         format!("jobid={};srcid=-1;key={key};", self.job)
     }
 
-    /// Hydra answers a fence at once, and makes a rank wait when it asks for a key that is not there: so one is asked
-    /// for.
+    /// Hydra answers a fence at once, and makes a rank wait when it asks for a key that is not there: so one
+    /// is asked for.
     pub(crate) fn fence(&mut self, waiting: &mut Waiting<'_>) -> Result<(), ExchangeError> {
         self.ask_patiently("kvs-fence", "", waiting)?.accepted()?;
         self.ask_patiently("kvs-get", &self.place_of(PUT_BY_NOBODY), waiting)?.found().map(drop)
@@ -205,7 +205,7 @@ fn text_of(bytes: &[u8]) -> String {
 const PUT_BY_NOBODY: &str = "weft-fence";
 
 /// The version of the protocol that is asked for, and its subversion.
-const VERSION: (u32, u32) = (2, 0);
+const VERSION: Version = Version { version: 2, subversion: 0 };
 
 #[cfg(test)]
 #[path = "pmi2_tests.rs"]

@@ -24,25 +24,30 @@ pub(crate) struct Stream {
     pub(crate) rank: u32,
 }
 
+/// The version of PMI that a client asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    pub(crate) version: u32,
+    pub(crate) subversion: u32,
+}
+
 impl Stream {
     pub(crate) fn new(socket: OwnedFd, rank: u32) -> Stream {
         Stream { socket, lines: LineBuffer::new(ANSWER_BYTES_MAX), unread: Vec::new(), rank }
     }
 
     /// Agrees on the protocol's version. Later subversions only add commands, so any will do.
-    pub(crate) fn greet(&mut self, version: (u32, u32)) -> Result<(), ExchangeError> {
+    pub(crate) fn greet(&mut self, version: Version) -> Result<(), ExchangeError> {
         self.greet_within(version, GREETING_TAKES_MAX)
     }
 
-    fn greet_within(
-        &mut self,
-        (version, subversion): (u32, u32),
-        most: Duration,
-    ) -> Result<(), ExchangeError> {
+    fn greet_within(&mut self, wanted: Version, most: Duration) -> Result<(), ExchangeError> {
+        let Version { version, subversion } = wanted;
         let greeting = format!("cmd=init pmi_version={version} pmi_subversion={subversion}\n");
         self.send(GREETING, greeting.as_bytes())?;
-        // Where Hydra's proxy has died while it started ranks, these have its listening socket among the files that they were left: their
-        // connections stand in its queue then, and neither break nor bring an answer.
+        // Where Hydra's proxy has died while it started ranks, these have its listening socket among the
+        // files that they were left: their connections stand in its queue then, and neither break nor bring
+        // an answer.
         let silence = format!("it has said nothing for {} s", most.as_secs_f64());
         let mut give_up = || Err(ExchangeError::lost(self.rank, GREETING, &silence));
         self.wait(GREETING, &mut Waiting::paced(&mut give_up, most, most))?;
@@ -171,7 +176,9 @@ mod tests {
     #[test]
     fn a_server_that_says_nothing_is_not_awaited_for_ever() {
         let (here, _there) = UnixStream::pair().unwrap();
-        let error = Stream::new(here.into(), 3).greet_within((2, 0), Duration::from_millis(50)).unwrap_err();
+        let error = Stream::new(here.into(), 3)
+            .greet_within(Version { version: 2, subversion: 0 }, Duration::from_millis(50))
+            .unwrap_err();
         assert!(error.to_string().contains("it has said nothing for 0.05 s"), "{error}");
     }
 }
