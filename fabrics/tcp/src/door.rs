@@ -1,9 +1,9 @@
 //! The listening socket, and the guests: accepted connections that have proved nothing yet.
 //!
 //! Anybody on the network can knock. A guest costs one descriptor and some 200 bytes, there are at most
-//! [`GUESTS_MAX`] of them, and each is shown out at its first wrong byte. When all places are taken, those who
-//! knock wait in the kernel's queue, and the longest-standing guest goes as soon as it has had its time; an
-//! honest process that was shown out simply dials again.
+//! [`GUESTS_MAX`] of them, and each is shown out at its first wrong byte. When all places are taken, those
+//! who knock wait in the kernel's queue, and the longest-standing guest goes as soon as it has had its time;
+//! an honest process that was shown out simply dials again.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -54,7 +54,8 @@ struct Closed {
 impl Door {
     pub(crate) fn new(
         listeners: Vec<OwnedFd>,
-        (here, peers): (Peer, u32),
+        here: Peer,
+        peers: u32,
         secret: Secret,
         poller: &Poller,
     ) -> Result<Door, Errno> {
@@ -107,11 +108,11 @@ impl Door {
         [opens, leaves].into_iter().flatten().min()
     }
 
-    /// Goes on with a guest from whom something came. Whoever has proved itself is returned, and stands at the
-    /// door no more unless it is asked to [`wait`](Door::wait).
+    /// Goes on with a guest from whom something came. Whoever has proved itself is returned, and stands at
+    /// the door no more unless it is asked to [`wait`](Door::wait).
     pub(crate) fn attend(&mut self, serial: u32, poller: &Poller) -> Option<Arrived> {
         let at = self.guests.iter().position(|guest| guest.serial == serial)?;
-        let step = self.guests[at].go_on((self.here, self.peers), &self.secret);
+        let step = self.guests[at].go_on(self.here, self.peers, &self.secret);
         if let Step::Stay = step {
             return None;
         }
@@ -264,12 +265,12 @@ enum Step {
 }
 
 impl Guest {
-    fn go_on(&mut self, here: (Peer, u32), secret: &Secret) -> Step {
+    fn go_on(&mut self, here: Peer, peers: u32, secret: &Secret) -> Step {
         match &mut self.stage {
             Stage::Hello(text) => match text.read(&self.socket) {
                 Reading::Whole => {
                     let hello = *text.whole();
-                    self.answer(hello, here, secret)
+                    self.answer(hello, here, peers, secret)
                 }
                 Reading::Part => self.look_at_beginning(),
                 Reading::Ended(_) => Step::Leave,
@@ -303,7 +304,7 @@ impl Guest {
         Step::Leave
     }
 
-    fn answer(&mut self, hello: [u8; HELLO_BYTES], (here, peers): (Peer, u32), secret: &Secret) -> Step {
+    fn answer(&mut self, hello: [u8; HELLO_BYTES], here: Peer, peers: u32, secret: &Secret) -> Step {
         match Hello::decode(&hello) {
             Err(bad) => return self.dismiss(bad),
             Ok(read) if read.to != here || read.from == here || read.from.0 >= peers => return Step::Leave,
@@ -343,8 +344,8 @@ const GUESTS_PER_TURN: usize = 8;
 /// While others wait outside, an unproved guest has this long: many round trips of an honest process that is
 /// attending to it, and too short for strangers who say nothing to keep the door shut.
 const GUEST_PATIENCE: Duration = Duration::from_millis(200);
-/// Nobody stands at the door for longer, whether others wait or not. An honest process that computes meanwhile
-/// dials again.
+/// Nobody stands at the door for longer, whether others wait or not. An honest process that computes
+/// meanwhile dials again.
 const GUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// After running out of descriptors; one more is refused each time.
 const DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
@@ -359,7 +360,7 @@ mod tests {
     fn a_crowded_door_opens_when_one_leaves() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(vec![listener], (Peer(0), 9), [0; 16], &poller).expect("a door");
+        let mut door = Door::new(vec![listener], Peer(0), 9, [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let mut strangers: Vec<TcpStream> = (0..GUESTS_MAX + 1).map(knock).collect();
         let now = Instant::now();
@@ -377,7 +378,7 @@ mod tests {
     fn the_oldest_makes_room_when_its_time_is_over() {
         let poller = Poller::new().expect("a poller");
         let (listener, port) = listen(None, 0).expect("a listener");
-        let mut door = Door::new(vec![listener], (Peer(0), 9), [0; 16], &poller).expect("a door");
+        let mut door = Door::new(vec![listener], Peer(0), 9, [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
         let _strangers: Vec<TcpStream> = (0..GUESTS_MAX + 4).map(knock).collect();
         let now = Instant::now();

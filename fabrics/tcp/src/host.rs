@@ -1,6 +1,7 @@
 //! The host this process is on: its name, what makes it the same host for two processes, and its addresses.
 //!
-//! Addresses come from the kernel's route socket, which answers in every network namespace and needs no library.
+//! Addresses come from the kernel's route socket, which answers in every network namespace and needs no
+//! library.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +20,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Reads all of it from the kernel. With `interfaces`, only addresses of those (and of the loopback) count.
+    /// Reads all of it from the kernel. With `interfaces`, only addresses of those (and of the loopback)
+    /// count.
     pub(crate) fn read(interfaces: Option<&[String]>) -> Result<Host, Errno> {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let networks = read_addresses()?
@@ -97,8 +99,19 @@ fn request() -> [u8; 24] {
     request
 }
 
-/// An address entry before its interface has a name; `None` for those that cannot be dialled.
-fn named(route: &OwnedFd, (address, prefix_bits, index): (IpAddr, u8, u32)) -> Option<Found> {
+/// An address of this host as the kernel lists it: its interface has no name yet.
+#[derive(PartialEq, Eq, Debug)]
+struct AddressEntry {
+    address: IpAddr,
+    /// How many bits of the address name its network.
+    prefix_bits: u8,
+    /// The index of its interface.
+    interface: u32,
+}
+
+/// Looks up the name of the interface; `None` where there is none any more.
+fn named(route: &OwnedFd, entry: AddressEntry) -> Option<Found> {
+    let AddressEntry { address, prefix_bits, interface: index } = entry;
     let interface = netdevice::index_to_name(route.as_fd(), index).ok()?;
     Some(Found { address, prefix_bits, interface })
 }
@@ -106,8 +119,7 @@ fn named(route: &OwnedFd, (address, prefix_bits, index): (IpAddr, u8, u32)) -> O
 /// One message of the kernel's reply.
 #[derive(PartialEq, Eq, Debug)]
 enum Entry {
-    /// Address, bits of its network's prefix, index of its interface.
-    Address((IpAddr, u8, u32)),
+    Address(AddressEntry),
     End,
     Refused,
     Other,
@@ -131,7 +143,7 @@ fn messages(mut reply: &[u8]) -> Vec<Entry> {
 }
 
 /// Reads one address message; `None` where the address is not good beyond its link, or not yet good at all.
-fn address_entry(body: &[u8]) -> Option<(IpAddr, u8, u32)> {
+fn address_entry(body: &[u8]) -> Option<AddressEntry> {
     let (fixed, mut rest) = body.split_first_chunk::<8>()?;
     let [_, prefix_bits, flags, scope, ..] = *fixed;
     if scope == SCOPE_LINK || flags & (FLAG_TENTATIVE | FLAG_DUPLICATE) != 0 {
@@ -149,8 +161,8 @@ fn address_entry(body: &[u8]) -> Option<(IpAddr, u8, u32)> {
         }
         rest = rest.get(bytes.next_multiple_of(4)..).unwrap_or_default();
     }
-    let index = u32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
-    found.map(|address| (address, prefix_bits, index))
+    let interface = u32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+    found.map(|address| AddressEntry { address, prefix_bits, interface })
 }
 
 fn address_of(value: &[u8]) -> Option<IpAddr> {
@@ -233,7 +245,10 @@ mod tests {
             body.extend(kind.to_ne_bytes());
             body.extend([10, 0, 0, last]);
         }
-        assert_eq!(address_entry(&body), Some((address("10.0.0.2"), 32, 7)));
+        assert_eq!(
+            address_entry(&body),
+            Some(AddressEntry { address: address("10.0.0.2"), prefix_bits: 32, interface: 7 })
+        );
         body[3] = SCOPE_LINK;
         assert_eq!(address_entry(&body), None);
     }

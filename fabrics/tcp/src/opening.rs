@@ -1,11 +1,12 @@
-//! A connection on its way: every address of the peer is dialled, and the first over which the peer proves itself
-//! wins.
+//! A connection on its way: every address of the peer is dialled, and the first over which the peer proves
+//! itself wins.
 //!
-//! The dials start a little after one another, the likeliest first, and none waits for another to fail: on a host
-//! with several networks the wrong ones may swallow packets, or lead to somebody else. Nothing here blocks, and
-//! the clock comes in as an argument. A time limit holds for each dial until the network answers; after that the
-//! peer may take as long as it likes, since a process that computes answers only when it next communicates. That
-//! it is the peer who is silent, and nobody else, is found out within the same limit (see `knock`).
+//! The dials start a little after one another, the likeliest first, and none waits for another to fail: on a
+//! host with several networks the wrong ones may swallow packets, or lead to somebody else. Nothing here
+//! blocks, and the clock comes in as an argument. A time limit holds for each dial until the network answers;
+//! after that the peer may take as long as it likes, since a process that computes answers only when it next
+//! communicates. That it is the peer who is silent, and nobody else, is found out within the same limit (see
+//! `knock`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -48,6 +49,21 @@ pub(crate) struct Ends<'a> {
     pub(crate) there_host: &'a str,
     /// One kernel runs both.
     pub(crate) is_same_machine: bool,
+    /// The secret on the card of the peer, by which both ends prove themselves.
+    pub(crate) secret: Secret,
+    /// The ports from which the peer takes no connection.
+    pub(crate) barred: Barred,
+}
+
+/// One turn of an opening, as its dials need it.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    now: Instant,
+    /// How long the network may leave a dial without an answer.
+    limit: Duration,
+    poller: &'a Poller,
+    /// The token of the opening, by which the poller tells its events.
+    token: Token,
 }
 
 /// What became of an opening.
@@ -64,7 +80,6 @@ impl Opening {
     /// Prepares to dial `addresses`; [`drive`](Opening::drive) does it.
     pub(crate) fn new(
         ends: &Ends<'_>,
-        (secret, barred): (Secret, Barred),
         addresses: Vec<SocketAddr>,
         limit: Duration,
         token: Token,
@@ -86,8 +101,8 @@ impl Opening {
         let is_same_machine = ends.is_same_machine;
         Ok(Opening {
             hello: hello.encode(),
-            secret,
-            barred,
+            secret: ends.secret,
+            barred: ends.barred,
             dials,
             is_same_machine,
             limit,
@@ -102,8 +117,8 @@ impl Opening {
         &self.there_host
     }
 
-    /// Whether the proof has gone out: then the peer may already have taken the connection, and only its verdict
-    /// ends the matter.
+    /// Whether the proof has gone out: then the peer may already have taken the connection, and only its
+    /// verdict ends the matter.
     pub(crate) fn is_committed(&self) -> bool {
         self.dials.iter().any(Dial::is_proving)
     }
@@ -149,7 +164,8 @@ impl Opening {
         Outcome::Going { stepped }
     }
 
-    /// This process leaves. The peer may have taken a dial whose proof is out, or take it yet: it finds a goodbye behind the proof.
+    /// This process leaves. The peer may have taken a dial whose proof is out, or take it yet: it finds a
+    /// goodbye behind the proof.
     pub(crate) fn say_goodbye(&self) {
         for dial in &self.dials {
             if let DialState::Proving { socket, .. } = &dial.state {
@@ -167,15 +183,13 @@ impl Opening {
     /// One step of one dial; false when it has to wait.
     fn step(&mut self, at: usize, now: Instant, poller: &Poller) -> bool {
         let has_favourite = self.has_favourite();
+        let turn = Turn { now, limit: self.limit, poller, token: self.token };
         let dial = &mut self.dials[at];
         match std::mem::replace(&mut dial.state, DialState::Stepping) {
             DialState::Resting { until } if until <= now && !has_favourite => {
-                let with = (self.is_same_machine, self.barred);
-                dial.begin(with, now + self.limit, (self.token, poller))
+                dial.begin(self.is_same_machine, self.barred, turn)
             }
-            DialState::Connecting { socket, until } => {
-                dial.greet(socket, until, now, (&self.hello, self.limit), (self.token, poller))
-            }
+            DialState::Connecting { socket, until } => dial.greet(socket, until, &self.hello, turn),
             DialState::Greeted { socket, answer } => {
                 self.hear_answer(at, socket, answer, now) || self.doubt(at, now, poller)
             }
@@ -208,7 +222,7 @@ impl Opening {
             return dial.rest(now);
         }
         match Answer::decode(answer.whole()) {
-            Ok(Answer::Nonce { nonce, mac }) => self.prove(at, socket, (&nonce, &mac), now),
+            Ok(Answer::Nonce { nonce, mac }) => self.prove(at, socket, &nonce, &mac, now),
             Ok(Answer::Refusal(Refusal::NoDescriptors)) => dial.rest_because(Failure::NoDescriptors, now),
             Ok(Answer::Refusal(Refusal::OtherVersion)) | Err(BadText::Foreign) => {
                 dial.fail(Failure::Stranger)
@@ -225,8 +239,14 @@ impl Opening {
         trial.finds_a_stranger(dial.address, now, self.token, poller) && dial.fail(Failure::Unproved)
     }
 
-    fn prove(&mut self, at: usize, socket: OwnedFd, answer: (&[u8; 16], &[u8; 32]), now: Instant) -> bool {
-        let (answer_nonce, mac) = answer;
+    fn prove(
+        &mut self,
+        at: usize,
+        socket: OwnedFd,
+        answer_nonce: &[u8; 16],
+        mac: &[u8; 32],
+        now: Instant,
+    ) -> bool {
         let transcript = Transcript { hello: &self.hello, answer_nonce };
         if !is_answer_proved(&self.secret, &transcript, mac) {
             return self.dials[at].fail(Failure::Stranger);
@@ -352,12 +372,9 @@ impl Dial {
         matches!(self.state, DialState::Proving { .. })
     }
 
-    fn begin(
-        &mut self,
-        (is_same_machine, barred): (bool, Barred),
-        until: Instant,
-        (token, poller): (Token, &Poller),
-    ) -> bool {
+    fn begin(&mut self, is_same_machine: bool, barred: Barred, turn: Turn<'_>) -> bool {
+        let Turn { now, limit, poller, token } = turn;
+        let until = now + limit;
         let dial = || {
             let socket = dial(self.address, is_same_machine)?;
             Ok((local_port(&socket)?, socket))
@@ -376,14 +393,8 @@ impl Dial {
         }
     }
 
-    fn greet(
-        &mut self,
-        socket: OwnedFd,
-        until: Instant,
-        now: Instant,
-        (hello, limit): (&[u8; HELLO_BYTES], Duration),
-        (token, poller): (Token, &Poller),
-    ) -> bool {
+    fn greet(&mut self, socket: OwnedFd, until: Instant, hello: &[u8; HELLO_BYTES], turn: Turn<'_>) -> bool {
+        let Turn { now, limit, poller, token } = turn;
         match is_connected(&socket) {
             Ok(false) if until <= now => self.fail(Failure::Silence(limit)),
             Ok(false) => {
@@ -444,8 +455,10 @@ impl Dial {
     }
 }
 
-/// Between the starts of two dials: many round trips of any network that jobs run on, and not felt by a person.
+/// Between the starts of two dials: many round trips of any network that jobs run on, and not felt by a
+/// person.
 const STAGGER: Duration = Duration::from_millis(30);
-/// An address that closes on us is tried this often again, with ever longer rests: one second and a half in all.
+/// An address that closes on us is tried this often again, with ever longer rests: one second and a half in
+/// all.
 const TRIES_MAX: u32 = 8;
 const REST: Duration = Duration::from_millis(40);

@@ -1,8 +1,8 @@
-//! The fabric itself: the table of links, who attends to which socket and when, and how two processes that dial
-//! each other at the same moment end up with one connection.
+//! The fabric itself: the table of links, who attends to which socket and when, and how two processes that
+//! dial each other at the same moment end up with one connection.
 //!
-//! With few open connections `poll` reads them directly, as a program that spins on one socket would. With many, or
-//! while a thread sleeps, the poller says whom to read (`watching`).
+//! With few open connections `poll` reads them directly, as a program that spins on one socket would. With
+//! many, or while a thread sleeps, the poller says whom to read (`watching`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -88,8 +88,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How long a host may answer nothing before its processes are taken for dead (`WEFT_NODE_TIMEOUT`).
     pub node_timeout: Duration,
-    /// The names of the interfaces that are listened on and whose addresses are offered to others, besides the
-    /// loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
+    /// The names of the interfaces that are listened on and whose addresses are offered to others, besides
+    /// the loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
     /// How many processes the job has. Who claims a number beyond is not let in.
     pub peers: u32,
@@ -118,8 +118,8 @@ impl Tcp {
     /// interfaces, and one poller.
     ///
     /// # Errors
-    /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel refuses
-    /// sockets; both with the remedy.
+    /// [`Fault::Resources`] where no port or no descriptor can be had, [`Fault::System`] where the kernel
+    /// refuses sockets; both with the remedy.
     pub fn open(here: Peer, settings: Settings) -> Result<Tcp, FabricError> {
         let Settings { ports, connect_timeout, node_timeout, interfaces, peers } = settings;
         let host = Host::read(interfaces.as_deref())
@@ -136,7 +136,7 @@ impl Tcp {
         let (listeners, port) = listening.map_err(|errno| cannot_listen(ports.as_ref(), errno))?;
         let barred = Barred::choose(&listeners, u16::from_le_bytes(random));
         let controls = Controls::of(&listeners);
-        let door = Door::new(listeners, (here, peers), secret, &poller)
+        let door = Door::new(listeners, here, peers, secret, &poller)
             .map_err(|errno| trouble::cannot_open("watch the listening socket", errno))?;
         Ok(Tcp {
             here,
@@ -218,8 +218,8 @@ impl Fabric for Tcp {
         (!dials.is_empty()).then_some(if is_near { COST_SAME_HOST } else { COST_OTHER_HOST })
     }
 
-    /// Returns at once; the connection is made while `post` answers [`Posted::Busy`] and `poll` goes on with it.
-    /// What fails later is told by [`Sink::lost`].
+    /// Returns at once; the connection is made while `post` answers [`Posted::Busy`] and `poll` goes on with
+    /// it. What fails later is told by [`Sink::lost`].
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<Lane, FabricError> {
         let (card, dials) = self.dials(peer, address)?;
         if let Some(&index) = self.by_peer.get(&peer) {
@@ -356,7 +356,8 @@ impl Fabric for Tcp {
 
 /// Reading and reporting.
 impl Tcp {
-    /// Whether somebody has armed the bell, and so counts on the poller's knowing what comes: a poll sees to that.
+    /// Whether somebody has armed the bell, and so counts on the poller's knowing what comes: a poll sees to
+    /// that.
     #[inline]
     #[must_use]
     pub fn is_slept_on(&self) -> bool {
@@ -488,7 +489,8 @@ impl Tcp {
         self.watch(index);
     }
 
-    /// Sends the ends of frames that were cut in two, and looks for the end of links that failed while sending.
+    /// Sends the ends of frames that were cut in two, and looks for the end of links that failed while
+    /// sending.
     #[cold]
     fn attend_blocked(&mut self, sink: &mut impl Sink, turn: &mut Turn) {
         for index in std::mem::take(&mut self.blocked) {

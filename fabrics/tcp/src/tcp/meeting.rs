@@ -1,9 +1,10 @@
 //! How two processes come to share one connection.
 //!
-//! Either may dial, and both may at the same moment. A dial is *committed* once its proof has gone out: then the
-//! other end may have taken it. Of two committed dials that cross, the one from the lower process number stands:
-//! the lower lets the other wait at its door until its own is decided, and the higher takes the lower's and drops
-//! its own. A dial that is not committed gives way to whoever arrives. So both ends always keep the same one.
+//! Either may dial, and both may at the same moment. A dial is *committed* once its proof has gone out: then
+//! the other end may have taken it. Of two committed dials that cross, the one from the lower process number
+//! stands: the lower lets the other wait at its door until its own is decided, and the higher takes the
+//! lower's and drops its own. A dial that is not committed gives way to whoever arrives. So both ends always
+//! keep the same one.
 
 use super::*;
 use crate::door::Arrived;
@@ -91,12 +92,13 @@ impl Tcp {
             there: peer,
             there_host: &card.host_name,
             is_same_machine: card.host_identity.shares_machine(self.host.identity),
+            secret: card.secret,
+            barred: card.barred,
         };
         let token = Token::Opening(self.links.len() as u32);
         let now = Instant::now();
-        let opening =
-            Opening::new(&ends, (card.secret, card.barred), dials, self.connect_timeout, token, now)
-                .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
+        let opening = Opening::new(&ends, dials, self.connect_timeout, token, now)
+            .map_err(|errno| trouble::cannot_open("get random bytes", errno))?;
         let index = self.add_link(peer, State::Opening(Box::new(opening)));
         self.opening.push(index);
         Ok(index)
@@ -190,8 +192,9 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Says goodbye to a peer, and closes the connection; false while the socket is full. Who `is_late` waits for the ends of
-    /// messages only. A process may live on after it has left, and what ends without a goodbye is a loss to the peer.
+    /// Says goodbye to a peer, and closes the connection; false while the socket is full. Who `is_late` waits
+    /// for the ends of messages only. A process may live on after it has left, and what ends without a
+    /// goodbye is a loss to the peer.
     pub(super) fn part_from(&mut self, index: u32, is_late: bool) -> bool {
         let link = &mut self.links[index as usize];
         let who = match &mut link.state {
@@ -264,6 +267,6 @@ fn who(peer: Peer, host: &str, remote: Option<SocketAddr>) -> String {
     )
 }
 
-/// How long the end waits with goodbyes for full sockets, all together. A peer that does not read for so long hears of a loss, as if
-/// this process had died.
+/// How long the end waits with goodbyes for full sockets, all together. A peer that does not read for so long
+/// hears of a loss, as if this process had died.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
