@@ -81,6 +81,16 @@ pub(super) struct Span {
     pub(super) bytes: usize,
 }
 
+/// Memory of the caller that an operation uses.
+#[derive(Clone, Copy)]
+pub(super) struct Used {
+    pub(super) memory: Span,
+    /// The descriptor of its registration.
+    pub(super) descriptor: *mut c_void,
+    /// What its registration must allow.
+    pub(super) access: u64,
+}
+
 impl Span {
     pub(super) fn covers(&self, part: Span) -> bool {
         let (start, inner) = (self.start.addr(), part.start.addr());
@@ -312,7 +322,7 @@ impl Network {
         to: u64,
         context: *mut c_void,
     ) -> i32 {
-        match self.begin(ep, to, (memory, descriptor, FI_SEND), context) {
+        match self.begin(ep, to, Used { memory, descriptor, access: FI_SEND }, context) {
             Err(answer) => answer,
             Ok(context) if self.fails(to) => self.tell_failure(ep, context),
             Ok(context) => {
@@ -361,9 +371,10 @@ impl Network {
         &mut self,
         ep: usize,
         peer: u64,
-        (memory, descriptor, access): (Span, *mut c_void, u64),
+        used: Used,
         context: *mut c_void,
     ) -> Result<usize, i32> {
+        let Used { memory, descriptor, access } = used;
         if memory.bytes > self.rules.message_bytes_max {
             return Err(self.breaks(format!("{} bytes are too many at once", memory.bytes)));
         }
@@ -516,7 +527,8 @@ impl Network {
         true
     }
 
-    /// A message of which a part has come, and no more will: the buffer is not used any more, and nobody says so.
+    /// A message of which a part has come, and no more will: the buffer is not used any more, and nobody says
+    /// so.
     fn cut(&mut self, ep: usize, sender: Option<(usize, usize)>) -> bool {
         if let Some(buffer) = self.endpoints[ep].buffers.pop_front() {
             self.tell_failure(ep, buffer.context);
@@ -555,7 +567,7 @@ const NO_CONTEXT: usize = 0;
 /// Writes over a context, as providers do.
 fn scribble(context: usize, byte: u8) {
     let context = std::ptr::with_exposed_provenance_mut::<u8>(context);
-    // SAFETY: whoever begins an operation hands over a context of this size until it is over, and it stays allocated until
-    // the endpoint is closed.
+    // SAFETY: whoever begins an operation hands over a context of this size until it is over, and it stays
+    // allocated until the endpoint is closed.
     unsafe { context.write_bytes(byte, size_of::<fi_context2>()) };
 }

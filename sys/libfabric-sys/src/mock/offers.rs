@@ -135,7 +135,7 @@ pub(super) unsafe fn offer(rules: &Rules, hints: *const fi_info, into: &mut *mut
         if domain.fits || hints.info.caps == 0 {
             // SAFETY: the end of a list that is being made.
             unsafe {
-                let info = describe(rules, (number, domain), hints);
+                let info = describe(rules, number, domain, hints);
                 last.write(info);
                 last = &raw mut (*info).next;
             }
@@ -144,7 +144,7 @@ pub(super) unsafe fn offer(rules: &Rules, hints: *const fi_info, into: &mut *mut
     if into.is_null() { -FI_ENODATA } else { 0 }
 }
 
-fn describe(rules: &Rules, (number, domain): (usize, &Domain), hints: &Info) -> *mut fi_info {
+fn describe(rules: &Rules, number: usize, domain: &Domain, hints: &Info) -> *mut fi_info {
     // SAFETY: what `dup_info` has made is a whole structure, which nobody else has.
     let all = unsafe { &mut *dup_info(null()).cast::<Info>() };
     all.number = number;

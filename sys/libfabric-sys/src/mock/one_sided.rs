@@ -1,13 +1,13 @@
 //! Reads, writes and atomics: what one endpoint does with another's memory.
 //!
-//! An operation that is only to leave (`Until::Left`) completes at once, and the memory over there changes at some later
-//! turn: whoever takes the one for the other sees old bytes.
+//! An operation that is only to leave (`Until::Left`) completes at once, and the memory over there changes at
+//! some later turn: whoever takes the one for the other sees old bytes.
 
 use std::ffi::c_void;
 
 use super::Atomics;
 use super::atomics::{self, Kind};
-use super::network::{Entry, Network, Region, Span};
+use super::network::{Entry, Network, Region, Span, Used};
 use crate::bindings::*;
 
 /// An operation that has been taken.
@@ -40,8 +40,19 @@ impl Work {
     }
 }
 
-/// Memory of the one who begins, with its descriptor and what is done with it.
-pub(super) type Used = (Span, *mut c_void, u64);
+/// A one-sided operation as C asks for it.
+#[derive(Clone, Copy)]
+pub(super) struct OneSided {
+    pub(super) deed: Deed,
+    pub(super) flags: u64,
+    /// The address of the peer.
+    pub(super) to: u64,
+    /// Where in the peer's memory it begins.
+    pub(super) address: u64,
+    /// The key of that memory.
+    pub(super) key: u64,
+    pub(super) context: *mut c_void,
+}
 
 /// What has left and not arrived.
 pub(super) struct Underway {
@@ -72,21 +83,15 @@ impl Deed {
 
 /// Beginning.
 impl Network {
-    /// Takes an operation that uses memory of its own side; the first is what is written, or where goes what is read.
-    pub(super) fn begin_one_sided(
-        &mut self,
-        ep: usize,
-        (deed, flags): (Deed, u64),
-        used: &[Used],
-        to: u64,
-        (address, key): (u64, u64),
-        context: *mut c_void,
-    ) -> i32 {
-        if let Err(answer) = self.check_deed(ep, (deed, flags), used[0].0.bytes) {
+    /// Takes an operation that uses memory of its own side; the first is what is written, or where goes what
+    /// is read.
+    pub(super) fn begin_one_sided(&mut self, ep: usize, call: OneSided, used: &[Used]) -> i32 {
+        let OneSided { deed, flags, to, address, key, context } = call;
+        if let Err(answer) = self.check_deed(ep, deed, flags, used[0].memory.bytes) {
             return answer;
         }
-        for (memory, descriptor, access) in &used[1..] {
-            if let Err(answer) = self.check_local(ep, *memory, *descriptor, *access) {
+        for further in &used[1..] {
+            if let Err(answer) = self.check_local(ep, further.memory, further.descriptor, further.access) {
                 return answer;
             }
         }
@@ -100,9 +105,9 @@ impl Network {
                     Deed::Atomic { kind, .. } => kind == Kind::Update,
                 };
                 let only_leaves = is_kept && flags & FI_DELIVERY_COMPLETE == 0;
-                let (memory, to) = (used[0].0, to as usize);
+                let (memory, to) = (used[0].memory, to as usize);
                 let descriptors =
-                    std::array::from_fn(|place| used.get(place).map_or(0, |used| used.1.addr()));
+                    std::array::from_fn(|place| used.get(place).map_or(0, |used| used.descriptor.addr()));
                 let work = Work { deed, memory, to, address, key, context, descriptors, only_leaves };
                 self.endpoints[ep].works.push_back(work);
                 0
@@ -110,7 +115,7 @@ impl Network {
         }
     }
 
-    fn check_deed(&mut self, ep: usize, (deed, flags): (Deed, u64), bytes: usize) -> Result<(), i32> {
+    fn check_deed(&mut self, ep: usize, deed: Deed, flags: u64, bytes: usize) -> Result<(), i32> {
         let (capability, _) = deed.wants();
         if self.endpoints[ep].capabilities & capability != capability {
             return Err(self.breaks("writes and atomics are asked for when a provider is"));
@@ -239,10 +244,12 @@ fn arrive(underway: &Underway, bytes: usize) {
     let start = underway.start;
     match underway.deed {
         Deed::Read => {}
-        // SAFETY: the peer has vouched for its memory as long as it is registered, and the region covers what is written.
+        // SAFETY: the peer has vouched for its memory as long as it is registered, and the region covers what
+        // is written.
         Deed::Write => unsafe { underway.data.as_ptr().copy_to_nonoverlapping(start, bytes) },
         Deed::Atomic { datatype, op, compare, result, .. } => {
-            // SAFETY: as above; the initiator has vouched for what it compares with and for where the old elements go.
+            // SAFETY: as above; the initiator has vouched for what it compares with and for where the old
+            // elements go.
             unsafe {
                 let mut there = copied(start, bytes);
                 let with = compare.map_or_else(Vec::new, |compare| copied(compare.start, bytes));

@@ -5,14 +5,13 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::{null, null_mut, without_provenance_mut};
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, PoisonError};
 
-use super::atomics::{Kind as AtomicKind, element_bytes};
-use super::network::{Entry, Network, Span};
+use super::NETWORK;
+use super::network::{Entry, Network, Span, Used};
 use super::offers::{self, Info};
-use super::one_sided::Deed;
-use super::{Atomics, NETWORK};
+use super::one_sided::{Deed, OneSided};
 use crate::bindings::*;
 use crate::library::Library;
 
@@ -67,7 +66,8 @@ unsafe fn number<T>(head: *mut T) -> usize {
     unsafe { (*head.cast::<Object<T>>()).number }
 }
 
-/// A table in which nothing is filled but what is named. It says to be as long as it is, unless `$bytes` says otherwise.
+/// A table in which nothing is filled but what is named. It says to be as long as it is, unless `$bytes` says
+/// otherwise.
 macro_rules! table {
     ($type:ident { $($fields:tt)* }) => { table!($type, size_of::<$type>(), { $($fields)* }) };
     ($type:ident, $bytes:expr, { $($field:ident: $operation:expr),* $(,)? }) => {{
@@ -77,7 +77,10 @@ macro_rules! table {
     }};
 }
 
-/// The table for ever: each is made once, and nobody changes it, since endpoints of other threads have it, too.
+mod atomic_calls;
+
+/// The table for ever: each is made once, and nobody changes it, since endpoints of other threads have it,
+/// too.
 fn kept<T: Copy + 'static>(table: T) -> *mut T {
     /// Where the tables are, by type and by the addresses in them.
     static TABLES: Mutex<BTreeMap<(TypeId, Vec<usize>), usize>> = Mutex::new(BTreeMap::new());
@@ -178,7 +181,8 @@ unsafe extern "C" fn str_error(_code: c_int) -> *const c_char {
     c"the mock provider says no".as_ptr()
 }
 
-// SAFETY: of all that follow: called by C's rules with objects that were handed over, and memory that the caller vouches for.
+// SAFETY: of all that follow: called by C's rules with objects that were handed over, and memory that the
+// caller vouches for.
 
 // SAFETY: see above.
 unsafe extern "C" fn open_fabric(
@@ -254,7 +258,7 @@ unsafe extern "C" fn open_endpoint(
         msg: table!(fi_ops_msg { send: send, inject: inject, recvmsg: receive }),
         rma: table!(fi_ops_rma { read: read_memory, write: write_memory, writemsg: write_message }),
         tagged: null_mut(),
-        atomic: atomic_operations(),
+        atomic: atomic_calls::atomic_operations(),
         collective: null_mut(),
     };
     // SAFETY: see above.
@@ -262,25 +266,6 @@ unsafe extern "C" fn open_endpoint(
         let number = network(|network| network.open_endpoint(number(domain), (*info).caps));
         hand_over(head, Kind::Endpoint, number, into)
     }
-}
-
-/// The table of atomics, which not every provider fills, or has.
-fn atomic_operations() -> *mut fi_ops_atomic {
-    let bytes = match network(|network| network.rules.atomics) {
-        Atomics::None => return null_mut(),
-        // Whoever calls what the table does not have any more is heard of: the operations are there.
-        Atomics::ShortTable => size_of::<usize>(),
-        Atomics::Claimed | Atomics::Bytes(_) => size_of::<fi_ops_atomic>(),
-    };
-    table!(fi_ops_atomic, bytes, {
-        write: atomic,
-        writemsg: atomic_message,
-        readwrite: fetch_atomic,
-        compwrite: compare_atomic,
-        writevalid: atomic_valid,
-        readwritevalid: fetch_atomic_valid,
-        compwritevalid: compare_atomic_valid,
-    })
 }
 
 // SAFETY: see above.
@@ -408,11 +393,11 @@ unsafe extern "C" fn read_memory(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let used = [(Span { start: into.cast(), bytes }, descriptor, FI_READ)];
+    let used = [Used { memory: Span { start: into.cast(), bytes }, descriptor, access: FI_READ }];
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
-    network(|network| network.begin_one_sided(ep, (Deed::Read, 0), &used, from, (address, key), context))
-        as isize
+    let call = OneSided { deed: Deed::Read, flags: 0, to: from, address, key, context };
+    network(|network| network.begin_one_sided(ep, call, &used)) as isize
 }
 
 // SAFETY: see above.
@@ -426,11 +411,11 @@ unsafe extern "C" fn write_memory(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let used = [(Span { start: from.cast_mut().cast(), bytes }, descriptor, FI_WRITE)];
+    let used = [Used { memory: Span { start: from.cast_mut().cast(), bytes }, descriptor, access: FI_WRITE }];
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
-    network(|network| network.begin_one_sided(ep, (Deed::Write, 0), &used, to, (address, key), context))
-        as isize
+    let call = OneSided { deed: Deed::Write, flags: 0, to, address, key, context };
+    network(|network| network.begin_one_sided(ep, call, &used)) as isize
 }
 
 // SAFETY: see above.
@@ -439,151 +424,23 @@ unsafe extern "C" fn write_message(ep: *mut fid_ep, message: *const fi_msg_rma, 
     unsafe {
         let message = &*message;
         let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
-        let used = [(Span { start: piece.iov_base.cast(), bytes: piece.iov_len }, *message.desc, FI_WRITE)];
+        let memory = Span { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let used = [Used { memory, descriptor: *message.desc, access: FI_WRITE }];
         if message.iov_count != 1 || message.rma_iov_count != 1 || there.len != piece.iov_len {
             return -(FI_EINVAL as isize);
         }
-        let (ep, place) = (number(ep), (there.addr, there.key));
-        network(|network| {
-            network.begin_one_sided(ep, (Deed::Write, flags), &used, message.addr, place, message.context)
-        }) as isize
+        let call = OneSided {
+            deed: Deed::Write,
+            flags,
+            to: message.addr,
+            address: there.addr,
+            key: there.key,
+            context: message.context,
+        };
+        let ep = number(ep);
+        network(|network| network.begin_one_sided(ep, call, &used)) as isize
     }
 }
-
-/// What one side of an atomic is: where it begins, and its descriptor.
-type Elements = (*const c_void, *mut c_void);
-
-/// Begins an atomic; its source comes first, then what it compares with and where the result goes.
-///
-/// # Safety
-/// As for the functions of libfabric.
-unsafe fn begin_atomic(
-    ep: *mut fid_ep,
-    [source, compare, result]: [Elements; 3],
-    (datatype, op, count): (fi_datatype, fi_op, usize),
-    to: fi_addr_t,
-    place: (u64, u64),
-    (context, flags): (*mut c_void, u64),
-) -> isize {
-    let bytes = count * element_bytes(datatype).unwrap_or(1);
-    let span = |(start, _): Elements| Span { start: start.cast_mut().cast(), bytes };
-    let kind = match (compare.0.is_null(), result.0.is_null()) {
-        (true, true) => AtomicKind::Update,
-        (true, false) => AtomicKind::Fetch,
-        _ => AtomicKind::Compare,
-    };
-    // An atomic that only fetches does not look at its source.
-    let source_access = if op == FI_ATOMIC_READ { 0 } else { FI_WRITE };
-    let mut used = vec![(span(source), source.1, source_access)];
-    let mut further = |elements: Elements, access: u64| {
-        (!elements.0.is_null()).then(|| {
-            used.push((span(elements), elements.1, access));
-            span(elements)
-        })
-    };
-    let (compare, result) = (further(compare, FI_WRITE), further(result, FI_READ));
-    let deed = Deed::Atomic { kind, datatype, op, compare, result };
-    // SAFETY: the caller's promise.
-    let ep = unsafe { number(ep) };
-    network(|network| network.begin_one_sided(ep, (deed, flags), &used, to, place, context)) as isize
-}
-
-const NO_ELEMENTS: Elements = (null(), null_mut());
-
-// SAFETY: see above.
-unsafe extern "C" fn atomic(
-    ep: *mut fid_ep,
-    source: *const c_void,
-    count: usize,
-    descriptor: *mut c_void,
-    to: fi_addr_t,
-    address: u64,
-    key: u64,
-    datatype: fi_datatype,
-    op: fi_op,
-    context: *mut c_void,
-) -> isize {
-    let elements = [(source, descriptor), NO_ELEMENTS, NO_ELEMENTS];
-    // SAFETY: see above.
-    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
-}
-
-// SAFETY: see above.
-unsafe extern "C" fn atomic_message(ep: *mut fid_ep, message: *const fi_msg_atomic, flags: u64) -> isize {
-    // SAFETY: see above; there is one piece on either side, of as many elements.
-    unsafe {
-        let message = &*message;
-        let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
-        if message.iov_count != 1 || message.rma_iov_count != 1 || there.count != piece.count {
-            return -(FI_EINVAL as isize);
-        }
-        let elements = [(piece.addr.cast_const(), *message.desc), NO_ELEMENTS, NO_ELEMENTS];
-        let what = (message.datatype, message.op, piece.count);
-        begin_atomic(ep, elements, what, message.addr, (there.addr, there.key), (message.context, flags))
-    }
-}
-
-// SAFETY: see above.
-unsafe extern "C" fn fetch_atomic(
-    ep: *mut fid_ep,
-    source: *const c_void,
-    count: usize,
-    descriptor: *mut c_void,
-    result: *mut c_void,
-    result_descriptor: *mut c_void,
-    to: fi_addr_t,
-    address: u64,
-    key: u64,
-    datatype: fi_datatype,
-    op: fi_op,
-    context: *mut c_void,
-) -> isize {
-    let elements = [(source, descriptor), NO_ELEMENTS, (result.cast_const(), result_descriptor)];
-    // SAFETY: see above.
-    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
-}
-
-// SAFETY: see above.
-unsafe extern "C" fn compare_atomic(
-    ep: *mut fid_ep,
-    source: *const c_void,
-    count: usize,
-    descriptor: *mut c_void,
-    compare: *const c_void,
-    compare_descriptor: *mut c_void,
-    result: *mut c_void,
-    result_descriptor: *mut c_void,
-    to: fi_addr_t,
-    address: u64,
-    key: u64,
-    datatype: fi_datatype,
-    op: fi_op,
-    context: *mut c_void,
-) -> isize {
-    let elements =
-        [(source, descriptor), (compare, compare_descriptor), (result.cast_const(), result_descriptor)];
-    // SAFETY: see above.
-    unsafe { begin_atomic(ep, elements, (datatype, op, count), to, (address, key), (context, 0)) }
-}
-
-/// Functions that say whether there is an atomic, and for how many elements.
-macro_rules! valid {
-    ($($name:ident: $kind:ident),*) => {$(
-        // SAFETY: see above.
-        unsafe extern "C" fn $name(_ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
-            match network(|network| network.atomic_count_max(AtomicKind::$kind, datatype, op)) {
-                Ok(most) => {
-                    // SAFETY: see above.
-                    unsafe { count.write(most) };
-                    0
-                }
-                Err(answer) => answer,
-            }
-        }
-    )*};
-}
-
-valid!(atomic_valid: Update, fetch_atomic_valid: Fetch, compare_atomic_valid: Compare);
 
 // SAFETY: see above.
 unsafe extern "C" fn read_queue(queue: *mut fid_cq, into: *mut c_void, count: usize) -> isize {
