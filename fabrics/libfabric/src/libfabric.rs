@@ -75,20 +75,20 @@ pub struct Settings {
     pub rails: usize,
     /// Where this process is among the cards of its host.
     pub around: Around,
-    /// What the layer ofi_rxm of libfabric sends at once, where its variable [`PACKET_VARIABLE`](crate::PACKET_VARIABLE) says so; all processes of
-    /// a job must be told the same.
+    /// What the layer ofi_rxm of libfabric sends at once, where its variable
+    /// [`PACKET_VARIABLE`](crate::PACKET_VARIABLE) says so; all processes of a job must be told the same.
     pub packet_bytes: Option<usize>,
     /// To treat memory the way RDMA hardware demands it, for tests on providers that do not.
     pub strict_memory: bool,
 }
 
 impl Libfabric {
-    /// Opens the fabric of the process `here`: loads the library, asks it for providers and opens an endpoint. Takes up to
-    /// some hundreds of milliseconds, so it is for jobs that want it.
+    /// Opens the fabric of the process `here`: loads the library, asks it for providers and opens an
+    /// endpoint. Takes up to some hundreds of milliseconds, so it is for jobs that want it.
     ///
     /// # Errors
-    /// [`Fault::System`] where there is no library, no provider or no endpoint, [`Fault::Resources`] where memory is short;
-    /// with the remedy.
+    /// [`Fault::System`] where there is no library, no provider or no endpoint, [`Fault::Resources`] where
+    /// memory is short; with the remedy.
     pub fn open(here: Peer, settings: &Settings) -> Result<Libfabric, FabricError> {
         let name = settings.library.clone().unwrap_or_else(|| SONAME.into());
         let library = Library::load(&name).map_err(|error| trouble::no_library(&error))?;
@@ -189,7 +189,8 @@ impl Libfabric {
         &self.provider
     }
 
-    /// The names of the cards in use; the first carries all but the shares of large messages that go over others.
+    /// The names of the cards in use; the first carries all but the shares of large messages that go over
+    /// others.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(String::as_str)
     }
@@ -207,13 +208,13 @@ impl Libfabric {
         let same = card.provider == self.provider && card.address_format == self.card.address_format;
         if !same || !self.is_connected(&card, &card.network, &self.card.network) {
             let way = |card: &Card| format!("{} on network {}", card.provider, card.network);
-            return Err(trouble::elsewhere(peer, (&way(&card), &way(&self.card))));
+            return Err(trouble::elsewhere(peer, &way(&card), &way(&self.card)));
         }
         Ok(card)
     }
 
-    /// Whether one of a peer's networks leads to one of ours. What is between sockets the kernel knows: it finds ways
-    /// between networks, but none from host to host by addresses that mean a host itself.
+    /// Whether one of a peer's networks leads to one of ours. What is between sockets the kernel knows: it
+    /// finds ways between networks, but none from host to host by addresses that mean a host itself.
     fn is_connected(&self, card: &Card, theirs: &str, ours: &str) -> bool {
         let (there, here) = (card.host_identity, self.card.host_identity);
         match self.nature {
@@ -407,8 +408,8 @@ impl Fabric for Libfabric {
         self.settle(Libfabric::confirm)
     }
 
-    /// Closes the endpoint with the last call: what providers leave on the host goes with it. Who takes nothing any more
-    /// is not waited for for ever.
+    /// Closes the endpoint with the last call: what providers leave on the host goes with it. Who takes
+    /// nothing any more is not waited for for ever.
     fn leave(&mut self) -> bool {
         let began = *self.leaving.get_or_insert_with(Instant::now);
         let is_over =
@@ -450,8 +451,8 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;
-/// Over sockets a message in pieces costs less up to here than the round trip of a read. (Between processes of one host that
-/// is so for two pieces.)
+/// Over sockets a message in pieces costs less up to here than the round trip of a read. (Between processes
+/// of one host that is so for two pieces.)
 const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
 const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };

@@ -1,14 +1,14 @@
 //! The only file of this crate that hands memory to a provider by its address.
 //!
-//! [`Memory`] is an endpoint with all the memory that its operations work on: slots that small messages are sent from,
-//! buffers that messages come into, memory of the engine that large transfers go to and from, and memory that peers may use.
-//! It keeps each of them until the provider has done with it. Beside the endpoint there may be others, the rails, which do
-//! nothing but help with large transfers.
+//! [`Memory`] is an endpoint with all the memory that its operations work on: slots that small messages are
+//! sent from, buffers that messages come into, memory of the engine that large transfers go to and from, and
+//! memory that peers may use. It keeps each of them until the provider has done with it. Beside the endpoint
+//! there may be others, the rails, which do nothing but help with large transfers.
 
 use fabric::{Attached, Heap, Payload, UserMemory};
 use libfabric_sys::{
     Address, Answer, Atomic, AtomicKind, Completed, Endpoint, LibfabricError, Local, Operation, Region,
-    Remote, Takes, Until, Use,
+    Remote, Span, Takes, Until, Use,
 };
 
 use crate::transfers::About;
@@ -34,13 +34,28 @@ struct Registered {
     region: Option<Region>,
 }
 
-/// Memory of the engine that goes to or comes from that of a peer, and what the rest of the crate notes of it.
+/// Memory of the engine that goes to or comes from that of a peer, and what the rest of the crate notes of
+/// it.
 pub(crate) struct Transfer {
     near: Near,
     regions: Regions,
     /// Operations under way.
     operations: u32,
     pub(crate) about: About,
+}
+
+/// A part of a transfer that moves in one operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Move {
+    /// Which rail moves it; 0 is the endpoint itself.
+    pub(crate) rail: usize,
+    /// Where it begins in the memory of the transfer.
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+    /// The peer's address at that rail.
+    pub(crate) peer: Address,
+    /// Where the part begins in the memory of the peer.
+    pub(crate) remote: Remote,
 }
 
 /// The near end of a transfer.
@@ -52,9 +67,9 @@ enum Near {
 }
 
 impl Near {
-    fn memory(&self) -> (*mut u8, usize) {
+    fn memory(&self) -> Span {
         match self {
-            Near::Room(memory) | Near::Source(memory) => (memory.start(), memory.bytes()),
+            Near::Room(memory) | Near::Source(memory) => Span::new(memory.start(), memory.bytes()),
         }
     }
 }
@@ -116,11 +131,13 @@ const PARTS: usize = 3;
 const PART_ALIGNMENT: usize = 64;
 
 impl Memory {
-    /// Room for so many slots of so many bytes, and for receive buffers of so many.
+    /// Allocates `slots` slots of `slot_bytes` bytes, and receive buffers of `buffer_bytes` bytes, and
+    /// registers both where the provider asks for that.
     pub(crate) fn new(
         endpoint: Endpoint,
         rails: Vec<Endpoint>,
-        (slots, slot_bytes): (usize, usize),
+        slots: usize,
+        slot_bytes: usize,
         buffer_bytes: usize,
     ) -> Result<Memory, LibfabricError> {
         assert!(rails.len() < RAILS_MAX, "{} rails beside the endpoint", rails.len());
@@ -153,7 +170,7 @@ impl Memory {
         &mut self.endpoint
     }
 
-    /// The same, to look at.
+    /// One of the rails, to look at; 0 is the endpoint itself.
     pub(crate) fn endpoint_ref(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -171,7 +188,7 @@ impl Memory {
         }
     }
 
-    /// The same, to look at.
+    /// One of the rails, to look at; 0 is the endpoint itself.
     pub(crate) fn rail_ref(&self, rail: usize) -> &Endpoint {
         rail.checked_sub(1).map_or(&self.endpoint, |place| &self.rails[place])
     }
@@ -182,7 +199,8 @@ impl Memory {
         &mut self,
         operation: Operation,
         slot: usize,
-        (head, payload): (&[u8], Payload<'_>),
+        head: &[u8],
+        payload: Payload<'_>,
         to: Address,
     ) -> Answer {
         let bytes = head.len() + payload.bytes();
@@ -191,9 +209,10 @@ impl Memory {
         room.write_at(start, Payload::from(head));
         let written = room.write_at(start + head.len(), payload);
         assert!(written == payload.bytes() && start + bytes <= room.bytes(), "slot {slot} is not there");
-        let memory = (room.start().wrapping_add(start).cast_const(), bytes);
-        // SAFETY: the slot lies in its heap, as the writes into it have shown, and the heap lives until the endpoint is
-        // closed. Whoever calls keeps the slot, and with it its operation, aside until it has completed.
+        let memory = Span::new(room.start().wrapping_add(start), bytes);
+        // SAFETY: the slot lies in its heap, as the writes into it have shown, and the heap lives until the
+        // endpoint is closed. Whoever calls keeps the slot, and with it its operation, aside until it has
+        // completed.
         unsafe { self.endpoint.send(operation, memory, self.slots.region.as_ref(), to) }
     }
 
@@ -224,15 +243,18 @@ impl Memory {
         let region = self.slots.region.as_ref();
         let [source, compare, result] = parts.each_ref().map(|part| Local { start: part.start(), region });
         let endpoint = &mut self.endpoint;
-        // SAFETY: the parts lie in the slot, which is kept aside until the operation has completed, in a heap that lives
-        // until the endpoint is closed; what is read, written or changed is no longer than a part, as was looked at.
+        // SAFETY: the parts lie in the slot, which is kept aside until the operation has completed, in a heap
+        // that lives until the endpoint is closed; what is read, written or changed is no longer than a part,
+        // as was looked at.
         unsafe {
             match deed {
                 Deed::Put(data) => {
-                    let memory = (source.start.cast_const(), data.bytes());
+                    let memory = Span::new(source.start, data.bytes());
                     endpoint.write(operation, memory, region, to, remote, Until::Delivered)
                 }
-                Deed::Get(bytes) => endpoint.read(operation, (result.start, bytes), region, to, remote),
+                Deed::Get(bytes) => {
+                    endpoint.read(operation, Span::new(result.start, bytes), region, to, remote)
+                }
                 Deed::Atomic(AtomicKind::Update, atomic, _) => {
                     endpoint.atomic(operation, source, atomic, to, remote, Until::Delivered)
                 }
@@ -265,10 +287,10 @@ impl Memory {
     pub(crate) fn post_buffer(&mut self, operation: Operation, buffer: usize, takes: Takes) -> Answer {
         let mut room = self.buffers.heap.memory();
         let part = room.part(buffer * self.buffer_bytes, self.buffer_bytes);
-        // SAFETY: the part lies in the heap, which lives until the endpoint is closed; only parts that the provider has told
-        // of are read, and the buffer is posted again only after it has been released.
+        // SAFETY: the part lies in the heap, which lives until the endpoint is closed; only parts that the
+        // provider has told of are read, and the buffer is posted again only after it has been released.
         unsafe {
-            let memory = (part.start(), part.bytes());
+            let memory = Span::new(part.start(), part.bytes());
             self.endpoint.receive(operation, memory, self.buffers.region.as_ref(), takes)
         }
     }
@@ -291,9 +313,10 @@ impl Memory {
 
 /// Memory that peers use.
 impl Memory {
-    /// Lets peers read a payload that is being sent, until [`Memory::hide`]; over the rails, too, if it is to be.
+    /// Lets peers read a payload that is being sent, until [`Memory::hide`]; over the rails, too, if it is to
+    /// be.
     pub(crate) fn show(&mut self, payload: Payload<'_>, over_rails: bool) -> Result<Shown, LibfabricError> {
-        let memory = (payload.start(), payload.bytes());
+        let memory = Span::new(payload.start(), payload.bytes());
         let rails = if over_rails { self.rails() } else { 1 };
         let regions = self.register(memory, Use::Remote, rails)?;
         let remotes = std::array::from_fn::<_, RAILS_MAX, _>(|rail| {
@@ -304,7 +327,7 @@ impl Memory {
         // Rails are of one provider, so that memory has the same address for all of them.
         let keys =
             remotes.map(|other| other.filter(|other| other.address == remote.address).map(|other| other.key));
-        Ok(Shown { regions, bytes: memory.1, remote, keys: Keys(keys) })
+        Ok(Shown { regions, bytes: memory.bytes, remote, keys: Keys(keys) })
     }
 
     /// Ends what [`Memory::show`] began.
@@ -320,9 +343,9 @@ impl Memory {
     ) -> Result<(Attached, Remote), LibfabricError> {
         let bytes = memory.bytes();
         let start = memory.part(0, bytes).start().cast_const();
-        // SAFETY: the contract of `OneSided::detach` keeps the memory until peers have done with it, and it is kept here
-        // until then; who drops the fabric earlier closes the endpoint first.
-        let region = unsafe { self.endpoint.register((start, bytes), purpose) }?;
+        // SAFETY: the contract of `OneSided::detach` keeps the memory until peers have done with it, and it
+        // is kept here until then; who drops the fabric earlier closes the endpoint first.
+        let region = unsafe { self.endpoint.register(Span::new(start, bytes), purpose) }?;
         let remote = self.endpoint.remote(&region, start);
         let free = self.attached.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
@@ -338,7 +361,8 @@ impl Memory {
         let place = self.attached.get_mut(attached.0 as usize);
         let Some((region, memory)) = place.and_then(Option::take) else { return };
         if !self.endpoint.deregister(region) {
-            // The provider goes on to let it be used; better to lose some memory than to have another's changed.
+            // The provider goes on to let it be used; better to lose some memory than to have another's
+            // changed.
             std::mem::forget(memory);
         }
     }
@@ -348,16 +372,13 @@ impl Memory {
         self.attached.iter().any(Option::is_some)
     }
 
-    /// Registers memory at the endpoint and at the rails that follow it, so many in all. A rail that refuses does not help.
-    fn register(
-        &mut self,
-        memory: (*const u8, usize),
-        purpose: Use,
-        rails: usize,
-    ) -> Result<Regions, LibfabricError> {
+    /// Registers memory at the endpoint and at the rails that follow it, so many in all. A rail that refuses
+    /// does not help.
+    fn register(&mut self, memory: Span, purpose: Use, rails: usize) -> Result<Regions, LibfabricError> {
         let mut regions = Regions::default();
         for (rail, region) in regions.iter_mut().enumerate().take(rails) {
-            // SAFETY: whoever calls keeps the memory until he has given the regions back, or its endpoint is closed.
+            // SAFETY: whoever calls keeps the memory until he has given the regions back, or its endpoint is
+            // closed.
             match unsafe { self.rail(rail).register(memory, purpose) } {
                 Ok(registered) => *region = Some(registered),
                 Err(error) if rail == 0 => return Err(error),
@@ -367,8 +388,8 @@ impl Memory {
         Ok(regions)
     }
 
-    /// Gives registrations back. One that the provider keeps does no harm here: nothing is written by it, and who reads
-    /// by it has been told that the message is over.
+    /// Gives registrations back. One that the provider keeps does no harm here: nothing is written by it, and
+    /// who reads by it has been told that the message is over.
     fn deregister(&mut self, regions: Regions) {
         for (rail, region) in regions.into_iter().enumerate() {
             if let Some(region) = region {
@@ -392,9 +413,8 @@ impl Memory {
 
     fn begin(&mut self, near: Near, about: About) -> Result<TransferId, LibfabricError> {
         let regions = if self.endpoint.terms().memory.local {
-            let (start, bytes) = near.memory();
             // The memory is kept until the transfer is over, which ends the registrations.
-            self.register((start, bytes), Use::Local, about.way.rails())?
+            self.register(near.memory(), Use::Local, about.way.rails())?
         } else {
             Regions::default()
         };
@@ -422,37 +442,25 @@ impl Memory {
         self.free_transfers.len() < self.transfers.len()
     }
 
-    /// Moves `bytes` bytes, from `offset` on, over one of the rails. `operation` of that rail is not under way. The answer
-    /// is `Again` where that rail could not register the memory.
-    pub(crate) fn transfer(
-        &mut self,
-        (rail, operation): (usize, Operation),
-        id: TransferId,
-        (offset, bytes): (usize, usize),
-        peer: Address,
-        remote: Remote,
-    ) -> Answer {
+    /// Begins to move bytes of a transfer. `operation` of the rail of `moved` is not under way. The answer is
+    /// `Again` where that rail could not register the memory.
+    pub(crate) fn transfer(&mut self, operation: Operation, id: TransferId, moved: Move) -> Answer {
+        let Move { rail, offset, bytes, peer, remote } = moved;
         let transfer = self.transfers[id.0 as usize].as_mut().expect("a transfer that is not over");
-        let (start, all) = transfer.near.memory();
+        let Span { start, bytes: all } = transfer.near.memory();
         assert!(offset <= all && bytes <= all - offset, "more is moved than there is");
-        let (start, region) = (start.wrapping_add(offset), transfer.regions[rail].as_ref());
+        let (memory, region) =
+            (Span::new(start.wrapping_add(offset), bytes), transfer.regions[rail].as_ref());
         let endpoint = match rail.checked_sub(1) {
             None => &mut self.endpoint,
             Some(place) => &mut self.rails[place],
         };
-        // SAFETY: the part lies in the memory of the transfer, as was just looked at, which is kept until no operation is
-        // under way any more. The caller counts operations.
+        // SAFETY: the part lies in the memory of the transfer, as was just looked at, which is kept until no
+        // operation is under way any more. The caller counts operations.
         let answer = unsafe {
             match transfer.near {
-                Near::Room(_) => endpoint.read(operation, (start, bytes), region, peer, remote),
-                Near::Source(_) => endpoint.write(
-                    operation,
-                    (start.cast_const(), bytes),
-                    region,
-                    peer,
-                    remote,
-                    Until::Delivered,
-                ),
+                Near::Room(_) => endpoint.read(operation, memory, region, peer, remote),
+                Near::Source(_) => endpoint.write(operation, memory, region, peer, remote, Until::Delivered),
             }
         };
         transfer.operations += u32::from(answer == Answer::Taken);
@@ -488,7 +496,8 @@ impl Memory {
     pub(crate) fn close(&mut self) {
         let are_rails_closed = self.rails.iter_mut().fold(true, |all, rail| rail.close() & all);
         if !self.endpoint.close() || !are_rails_closed {
-            // The provider may still write; better to lose some memory than to have it written when it is another's.
+            // The provider may still write; better to lose some memory than to have it written when it is
+            // another's.
             std::mem::forget((self.slots.heap.clone(), self.buffers.heap.clone()));
             std::mem::forget((std::mem::take(&mut self.transfers), std::mem::take(&mut self.attached)));
         }
@@ -503,7 +512,7 @@ impl Drop for Memory {
 
 impl Registered {
     fn register(&mut self, endpoint: &mut Endpoint) -> Result<(), LibfabricError> {
-        let memory = (self.room.start().cast_const(), self.room.bytes());
+        let memory = Span::new(self.room.start(), self.room.bytes());
         // SAFETY: this is part of a `Memory`, which closes its endpoint before it gives up its heaps.
         self.region = Some(unsafe { endpoint.register(memory, Use::Local) }?);
         Ok(())

@@ -1,5 +1,5 @@
-//! Memory of peers that is used without their doing. What is short goes through a slot, what is long straight from and to
-//! where it belongs, as large messages do; all of it over the endpoint, and nothing over rails.
+//! Memory of peers that is used without their doing. What is short goes through a slot, what is long straight
+//! from and to where it belongs, as large messages do; all of it over the endpoint, and nothing over rails.
 
 use fabric::{
     Abilities, Atomic, Attached, Begun, Change, Elements, FabricError, OneSided, Scalar, Sink, UserMemory,
@@ -99,7 +99,7 @@ impl OneSided for Libfabric {
         if from.bytes() <= self.port.short_bytes_max() {
             return self.short(lane, ticket, Deed::Put(from.payload()), UserMemory::EMPTY, at);
         }
-        let about = About::new((lane.0, ticket), Purpose::OneSided, Way::single(at), from.bytes());
+        let about = About::new(lane.0, ticket, Purpose::OneSided, Way::single(at), from.bytes());
         self.long(lane, |fabric| fabric.port.launch(from, about))
     }
 
@@ -109,7 +109,7 @@ impl OneSided for Libfabric {
         if bytes <= self.port.short_bytes_max() {
             return self.short(lane, ticket, Deed::Get(bytes), into, at);
         }
-        let about = About::new((lane.0, ticket), Purpose::OneSided, Way::single(at), bytes);
+        let about = About::new(lane.0, ticket, Purpose::OneSided, Way::single(at), bytes);
         self.long(lane, |fabric| fabric.port.land(into, about))
     }
 
@@ -137,8 +137,8 @@ impl OneSided for Libfabric {
 }
 
 impl Libfabric {
-    /// Which of the provider's functions an atomic takes. One that fetches nothing but cannot say when it is done fetches
-    /// for nobody: then it is done when that has come.
+    /// Which of the provider's functions an atomic takes. One that fetches nothing but cannot say when it is
+    /// done fetches for nobody: then it is done when that has come.
     fn kind(&self, atomic: Atomic, fetches: bool) -> AtomicKind {
         match atomic.change.compares() {
             true => AtomicKind::Compare,

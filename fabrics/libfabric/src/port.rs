@@ -1,17 +1,23 @@
 //! The endpoint as the fabric uses it: which operations are under way, for whom, and what has become of them.
 
+mod completions;
+mod operations;
+
 use fabric::{Attached, Payload, UserMemory};
 use libfabric_sys::{
-    Address, Answer, Atomics, Capacity, Completed, Endpoint, Failure, LibfabricError, Offer, Operation,
-    Remote, Takes, Terms, Use,
+    Address, Answer, Atomics, Capacity, Endpoint, Failure, LibfabricError, Offer, Remote, Terms, Use,
 };
 
-use crate::memory::{BUFFER_BYTES_MAX, BUFFERS, BUFFERS_MAX, Deed, Memory, RAILS_MAX, Shown, TransferId};
+pub(crate) use self::completions::{Ahead, Arrival, Event, Failed};
+use self::operations::{MOVES, PLACES, Part, Places, SLOTS, TURNS};
+use crate::memory::{
+    BUFFER_BYTES_MAX, BUFFERS, BUFFERS_MAX, Deed, Memory, Move, RAILS_MAX, Shown, TransferId,
+};
 use crate::transfers::About;
 use crate::wire::FRAME_BYTES;
 
-/// An endpoint with its operations. Sends come first among them, then receive buffers, then those of transfers; rails have
-/// only the last.
+/// An endpoint with its operations. Sends come first among them, then receive buffers, then those of
+/// transfers; rails have only the last.
 pub(crate) struct Port {
     memory: Memory,
     /// What each slot was used for last.
@@ -58,46 +64,6 @@ pub(crate) struct Errand {
     pub(crate) ticket: u64,
 }
 
-/// What the queue told.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// A message has left, and with it all before it.
-    Left(Stamp),
-    /// A message has come; it lies in that buffer until [`Port::seen`].
-    Came(Arrival),
-    /// A part of a transfer has ended.
-    Moved(TransferId),
-    /// A short operation has ended.
-    Done(Errand),
-    /// Something has failed.
-    Failed(Failed, Box<Failure>),
-}
-
-/// What the queue of the endpoint tells next, where nobody has taken it yet.
-#[derive(Debug)]
-pub(crate) enum Ahead {
-    Nothing,
-    /// A message has come. Who takes it says [`Port::pass`], and [`Port::seen`] when he has read it.
-    Message(Arrival),
-    /// Something else: [`Port::next`] takes it.
-    Other,
-}
-
-/// What has failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Failed {
-    /// A message for a link.
-    Message(Stamp),
-    /// A part of a transfer.
-    Transfer(TransferId),
-    /// A short operation.
-    Short(Errand),
-    /// A receive buffer, which belongs to nobody and in whose place another is; or what was told before.
-    Nothing,
-    /// The provider does not say.
-    Something,
-}
-
 /// Whose message it is, and its number among those for that link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stamp {
@@ -105,70 +71,10 @@ pub(crate) struct Stamp {
     pub(crate) sequence: u32,
 }
 
-/// Up to 64 places for operations: which are free, and whose turn it is in each.
-///
-/// Some providers tell of a failure twice. The second word must not end what has taken the place since, so each turn is
-/// an operation of its own: a place is given back only by the operation that has it, and after a failure it is another's
-/// turn. What an operation has failed with is told again long before so many others have failed in its place that its
-/// turn comes round.
-#[derive(Clone, Copy)]
-struct Places {
-    free: u64,
-    turns: [u8; 64],
-}
-
-impl Places {
-    fn all(places: usize) -> Places {
-        Places { free: u64::MAX >> (64 - places), turns: [0; 64] }
-    }
-
-    fn first(&self) -> Option<u32> {
-        (self.free != 0).then(|| self.free.trailing_zeros())
-    }
-
-    fn has(&self, place: u32) -> bool {
-        self.free & 1 << place != 0
-    }
-
-    fn count(&self) -> u32 {
-        self.free.count_ones()
-    }
-
-    fn take(&mut self, place: u32) {
-        self.free &= !(1 << place);
-    }
-
-    /// Whose turn it is.
-    fn turn(&self, place: u32) -> u32 {
-        u32::from(self.turns[place as usize])
-    }
-
-    /// Gives a place back; false where it was free, or another has it now.
-    fn give_back(&mut self, place: u32, turn: u32) -> bool {
-        let was_taken = !self.has(place) && self.turn(place) == turn;
-        self.free |= u64::from(was_taken) << place;
-        was_taken
-    }
-
-    /// What was in the place has failed.
-    #[cold]
-    fn pass_on(&mut self, place: u32) {
-        let turn = &mut self.turns[place as usize];
-        *turn = (*turn + 1) % TURNS as u8;
-    }
-}
-
-/// Where a message lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    buffer: usize,
-    turn: u32,
-    completed: Completed,
-}
-
 impl Port {
-    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. A slot has
-    /// `slot_bytes` bytes, if messages may be so long. `injects`: messages are as short as can be injected.
+    /// Opens an endpoint, and the rails that can be opened beside it; others do not stay in the list. A slot
+    /// has `slot_bytes` bytes, if messages may be so long. `injects`: messages are as short as can be
+    /// injected.
     pub(crate) fn open(
         offer: &Offer,
         rails: &mut Vec<&Offer>,
@@ -192,7 +98,7 @@ impl Port {
             is_open
         });
         let buffer_bytes = (FRAMES_OF_BUFFER * frame_bytes_max).min(BUFFER_BYTES_MAX);
-        let memory = Memory::new(endpoint, opened, (SLOTS, slot_bytes), buffer_bytes)?;
+        let memory = Memory::new(endpoint, opened, SLOTS, slot_bytes, buffer_bytes)?;
         let mut port = Port {
             slots: (0..SLOTS).map(|_| Task::Message(Stamp::default())).collect(),
             free_slots: Places::all(SLOTS),
@@ -251,8 +157,8 @@ impl Port {
         self.frame_bytes_max - FRAME_BYTES
     }
 
-    /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head` goes before
-    /// the payload.
+    /// Sends a message: in one call where it is short, or out of a slot, which tells when it has left. `head`
+    /// goes before the payload.
     #[inline]
     pub(crate) fn send<const N: usize>(
         &mut self,
@@ -279,7 +185,8 @@ impl Port {
         head: [u8; N],
         payload: Payload<'_>,
     ) -> Answer {
-        // Some slots are left for what ends a link, or one peer that takes nothing would keep this process for ever.
+        // Some slots are left for what ends a link, or one peer that takes nothing would keep this process
+        // for ever.
         let has_room = self.free_slots.count() > SLOTS_KEPT;
         if has_room { self.send_slot(stamp, to, &head, payload) } else { Answer::Again }
     }
@@ -295,7 +202,7 @@ impl Port {
     ) -> Answer {
         let Some(slot) = self.free_slots.first() else { return Answer::Again };
         let operation = Part::Slot(slot as usize).operation(0, self.free_slots.turn(slot));
-        let answer = self.memory.send_slot(operation, slot as usize, (head, payload), to);
+        let answer = self.memory.send_slot(operation, slot as usize, head, payload, to);
         if answer == Answer::Taken {
             self.free_slots.take(slot);
             self.slots[slot as usize] = Task::Message(stamp);
@@ -418,302 +325,30 @@ impl Port {
     }
 
     /// Begins to move a part of a transfer over one of the rails.
-    pub(crate) fn transfer(
-        &mut self,
-        rail: usize,
-        id: TransferId,
-        part: (usize, usize),
-        peer: Address,
-        remote: Remote,
-    ) -> Answer {
+    pub(crate) fn transfer(&mut self, id: TransferId, moved: Move) -> Answer {
+        let rail = moved.rail;
         let Some(place) = self.free_moves[rail].first() else { return Answer::Again };
         let operation = Part::Move(place as usize).operation(rail, self.free_moves[rail].turn(place));
-        let answer = self.memory.transfer((rail, operation), id, part, peer, remote);
+        let answer = self.memory.transfer(operation, id, moved);
         if answer == Answer::Taken {
             self.free_moves[rail].take(place);
             self.moves[rail][place as usize] = id;
         }
         answer
     }
-
-    /// The next thing that the queues tell; `at_most` says how many are wanted in all. Rails are looked at where
-    /// something may move over them.
-    #[inline]
-    pub(crate) fn next(&mut self, at_most: usize, with_rails: bool) -> Option<Event> {
-        loop {
-            if self.batch.0 == self.batch.1 {
-                if !self.idle_buffers.is_empty() {
-                    self.post_buffers();
-                }
-                self.rail = 0;
-                if let Some(failure) = self.failure.take() {
-                    return Some(self.failed(failure));
-                }
-                let mut answer = self.memory.endpoint().poll(at_most);
-                while with_rails && matches!(answer, Ok(0)) && self.rail + 1 < self.memory.rails() {
-                    self.rail += 1;
-                    answer = self.memory.rail(self.rail).poll(at_most);
-                }
-                match answer {
-                    Ok(0) => return None,
-                    Ok(count) => self.batch = (0, count),
-                    Err(failure) => return Some(self.failed(failure)),
-                }
-            }
-            let completed = self.memory.rail_ref(self.rail).completed(self.batch.0);
-            self.batch.0 += 1;
-            if let Some(event) = self.event(completed) {
-                return Some(event);
-            }
-        }
-    }
-
-    /// What the queue tells next, without taking it.
-    #[inline(always)]
-    pub(crate) fn ahead(&mut self) -> Ahead {
-        if self.failure.is_some() {
-            return Ahead::Other;
-        }
-        if self.batch.0 == self.batch.1 {
-            self.rail = 0;
-            match self.memory.endpoint().poll(AHEAD) {
-                Ok(0) => return Ahead::Nothing,
-                Ok(count) => self.batch = (0, count),
-                Err(failure) => {
-                    self.failure = Some(failure);
-                    return Ahead::Other;
-                }
-            }
-        }
-        let completed = self.memory.rail_ref(self.rail).completed(self.batch.0);
-        match completed.operation.map(|operation| Part::of(self.rail, operation)) {
-            Some((Part::Buffer(buffer), turn)) if completed.received => {
-                Ahead::Message(Arrival { buffer, turn, completed })
-            }
-            _ => Ahead::Other,
-        }
-    }
-
-    /// Takes the message that [`Port::ahead`] has told of.
-    #[inline(always)]
-    pub(crate) fn pass(&mut self) {
-        self.batch.0 += 1;
-    }
-
-    #[inline]
-    fn event(&mut self, completed: Completed) -> Option<Event> {
-        match Part::of(self.rail, completed.operation?) {
-            (Part::Buffer(buffer), turn) if completed.received => {
-                Some(Event::Came(Arrival { buffer, turn, completed }))
-            }
-            (Part::Buffer(buffer), turn) => {
-                self.release(buffer, turn, completed.released);
-                None
-            }
-            (Part::Alone(buffer), turn) => {
-                // Where a message of a buffer for many begins, the completion tells; of one alone it need not.
-                let completed =
-                    Completed { released: true, start: self.memory.start_of(buffer), ..completed };
-                Some(Event::Came(Arrival { buffer, turn, completed }))
-            }
-            (part, turn) => self.ended(part, turn, true),
-        }
-    }
-
-    /// A send, a short operation or a part of a transfer is over, well or not. `None` for one that was over before: some
-    /// providers tell of an error twice.
-    fn ended(&mut self, part: Part, turn: u32, well: bool) -> Option<Event> {
-        let (place, places) = match part {
-            Part::Slot(slot) => (slot as u32, &mut self.free_slots),
-            Part::Move(place) => (place as u32, &mut self.free_moves[self.rail]),
-            Part::Buffer(_) | Part::Alone(_) => return None,
-        };
-        if !places.give_back(place, turn) {
-            return None;
-        }
-        if !well {
-            places.pass_on(place);
-        }
-        let slot = match part {
-            Part::Slot(slot) => slot,
-            _ => {
-                let id = self.moves[self.rail][place as usize];
-                self.memory.operation_ended(id);
-                return Some(Event::Moved(id));
-            }
-        };
-        let done = match &mut self.slots[slot] {
-            Task::Message(stamp) => return Some(Event::Left(*stamp)),
-            Task::Short(errand, into) => {
-                if well {
-                    self.memory.fetched(slot, into);
-                }
-                Event::Done(*errand)
-            }
-        };
-        self.short -= 1;
-        self.slots[slot] = Task::Message(Stamp::default());
-        Some(done)
-    }
-
-    /// A message, as it lies in its buffer. `None` where the completion tells what cannot be.
-    #[inline(always)]
-    pub(crate) fn message(&self, arrival: Arrival) -> Option<Payload<'_>> {
-        self.memory.message(arrival.buffer, &arrival.completed)
-    }
-
-    /// The message is not needed any more.
-    #[inline(always)]
-    pub(crate) fn seen(&mut self, arrival: Arrival) {
-        self.release(arrival.buffer, arrival.turn, arrival.completed.released);
-    }
-
-    #[inline(always)]
-    fn release(&mut self, buffer: usize, turn: u32, released: bool) {
-        if released {
-            self.take_back(buffer, turn);
-        }
-    }
-
-    #[cold]
-    fn take_back(&mut self, buffer: usize, turn: u32) {
-        if self.free_buffers.give_back(buffer as u32, turn) {
-            self.idle_buffers.push(buffer as u32);
-            self.post_buffers();
-        }
-    }
-
-    /// Hands all receive buffers to the provider that it does not have, as far as it takes them.
-    fn post_buffers(&mut self) {
-        while let Some(&buffer) = self.idle_buffers.last() {
-            if self.post_buffer(buffer) != Answer::Taken {
-                break;
-            }
-            self.free_buffers.take(buffer);
-            self.idle_buffers.pop();
-        }
-    }
-
-    /// The provider shm of libfabric 1 keeps a message that came before a buffer in one of as many places as it takes
-    /// messages at a time, and a buffer for many needs such a place: where messages have all of them, neither would ever move.
-    /// A buffer for one takes over the place of a message.
-    fn post_buffer(&mut self, buffer: u32) -> Answer {
-        let (place, turn) = (buffer as usize, self.free_buffers.turn(buffer));
-        match self.memory.post_buffer(Part::Buffer(place).operation(0, turn), place, Takes::Many) {
-            Answer::NO_ROOM => {
-                self.memory.post_buffer(Part::Alone(place).operation(0, turn), place, Takes::One)
-            }
-            answer => answer,
-        }
-    }
-
-    /// Something has failed. Only who is named by the provider gives back what it has: of others it is not known whether
-    /// they are over.
-    #[cold]
-    fn failed(&mut self, failure: Box<Failure>) -> Event {
-        let Some((part, turn)) = failure.operation.map(|operation| Part::of(self.rail, operation)) else {
-            return Event::Failed(Failed::Something, failure);
-        };
-        let is_released = failure.released || matches!(part, Part::Alone(_));
-        match part {
-            Part::Buffer(buffer) | Part::Alone(buffer) if is_released => {
-                if self.free_buffers.give_back(buffer as u32, turn) {
-                    self.free_buffers.pass_on(buffer as u32);
-                    self.idle_buffers.push(buffer as u32);
-                    self.post_buffers();
-                }
-            }
-            Part::Buffer(buffer) => self.replace_buffer(buffer),
-            part => {
-                let failed = match self.ended(part, turn, false) {
-                    Some(Event::Left(stamp)) => Failed::Message(stamp),
-                    Some(Event::Moved(id)) => Failed::Transfer(id),
-                    Some(Event::Done(errand)) => Failed::Short(errand),
-                    _ => Failed::Nothing,
-                };
-                return Event::Failed(failed, failure);
-            }
-        }
-        Event::Failed(Failed::Nothing, failure)
-    }
-
-    /// Nobody knows whether the provider still writes into a buffer of which it has told an error and not the release.
-    fn replace_buffer(&mut self, buffer: usize) {
-        let was_replaced = self.replaced & 1 << buffer != 0;
-        self.replaced |= 1 << buffer;
-        if !was_replaced && (self.buffers as usize) < BUFFERS_MAX {
-            self.idle_buffers.push(self.buffers);
-            self.buffers += 1;
-            self.post_buffers();
-        }
-    }
 }
 
-/// What an operation is.
-#[derive(Clone, Copy)]
-enum Part {
-    Slot(usize),
-    /// A receive buffer, for many messages.
-    Buffer(usize),
-    Move(usize),
-    /// A receive buffer, for one message.
-    Alone(usize),
-}
-
-impl Part {
-    /// What an operation at one of the rails is, and which turn of its place.
-    #[inline]
-    fn of(rail: usize, operation: Operation) -> (Part, u32) {
-        let operation = operation.0 as usize;
-        let (place, turn) = (operation / TURNS, (operation % TURNS) as u32);
-        if rail > 0 {
-            return (Part::Move(place), turn);
-        }
-        let part = match place {
-            slot if slot < SLOTS => Part::Slot(slot),
-            buffer if buffer < FIRST_MOVE => Part::Buffer(buffer - SLOTS),
-            place if place < FIRST_ALONE => Part::Move(place - FIRST_MOVE),
-            place => Part::Alone(place - FIRST_ALONE),
-        };
-        (part, turn)
-    }
-
-    /// The operation of that turn.
-    #[inline]
-    fn operation(self, rail: usize, turn: u32) -> Operation {
-        let place = match self {
-            Part::Slot(slot) => slot,
-            Part::Buffer(buffer) => SLOTS + buffer,
-            Part::Move(place) if rail > 0 => place,
-            Part::Move(place) => FIRST_MOVE + place,
-            Part::Alone(buffer) => FIRST_ALONE + buffer,
-        };
-        Operation((place * TURNS) as u32 + turn)
-    }
-}
-
-/// Messages and short operations that can be on their way out of slots.
-const SLOTS: usize = 64;
 /// Of these, so many are kept for what ends a link.
 const SLOTS_KEPT: u32 = 4;
-/// What a slot holds where nothing else is said. The providers that stand on others (rxm) copy up to here, too.
+/// What a slot holds where nothing else is said. The providers that stand on others (rxm) copy up to here,
+/// too.
 pub(crate) const SLOT_BYTES: usize = 16 << 10;
 /// Slots begin at multiples of this.
 const SLOT_ALIGNMENT: usize = 64;
-/// So many of the longest messages have room in a receive buffer, if that is not too long. Messages go through all buffers in
-/// turn, so that those of short messages should fit into a second-level cache together.
+/// So many of the longest messages have room in a receive buffer, if that is not too long. Messages go
+/// through all buffers in turn, so that those of short messages should fit into a second-level cache
+/// together.
 const FRAMES_OF_BUFFER: usize = 16;
-/// Parts of transfers that can be under way over one rail.
-const MOVES: usize = 16;
-/// Their first operation at the endpoint.
-const FIRST_MOVE: usize = SLOTS + BUFFERS_MAX;
-/// The first operation of a receive buffer for one message.
-const FIRST_ALONE: usize = FIRST_MOVE + MOVES;
-/// Operations that can be under way at the endpoint, and how many turns there are of each.
-const PLACES: usize = FIRST_ALONE + BUFFERS_MAX;
-const TURNS: usize = 8;
-/// So many things that the queue tells are read at once by who only wants to know the next.
-const AHEAD: usize = 16;
 /// One part. Providers cut it as they need; this only bounds what one failure costs.
 const MOVED_BYTES_MAX: usize = 1 << 30;
 /// Beyond this a copy into a slot costs no more than a copy to be injected.

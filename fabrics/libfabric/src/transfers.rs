@@ -1,5 +1,5 @@
-//! Large messages stay where they are: the sender shows its memory, and the receiver reads it straight into where it goes.
-//! What is put into memory of peers and gotten from it at length goes the same way.
+//! Large messages stay where they are: the sender shows its memory, and the receiver reads it straight into
+//! where it goes. What is put into memory of peers and gotten from it at length goes the same way.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,23 +8,23 @@ use libfabric_sys::{Answer, LibfabricError, Remote};
 
 use crate::bell::Haste;
 use crate::libfabric::{Libfabric, Notice};
-use crate::memory::{Keys, RAILS_MAX, Shown, TransferId};
+use crate::memory::{Keys, Move, RAILS_MAX, Shown, TransferId};
 use crate::trouble;
 use crate::wire::{self, Kind};
 
 /// What peers read here, and in what order transfers go on.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    /// What is shown, and to whom. Of one piece of memory there may be several: providers that keep registrations answer
-    /// the same key for all within one of them.
+    /// What is shown, and to whom. Of one piece of memory there may be several: providers that keep
+    /// registrations answer the same key for all within one of them.
     shown: HashMap<(Peer, [u64; 2]), Alike>,
     /// Those of which not all has been asked for, in turn.
     asking: VecDeque<TransferId>,
 }
 
-/// What is shown to a peer by the same words. Nobody can tell which of it is read, so it lasts until nothing is; but what
-/// another of the same keys covers goes at once, or a buffer that some message is always on its way from would be
-/// registered once more for each.
+/// What is shown to a peer by the same words. Nobody can tell which of it is read, so it lasts until nothing
+/// is; but what another of the same keys covers goes at once, or a buffer that some message is always on its
+/// way from would be registered once more for each.
 #[derive(Default)]
 struct Alike {
     all: Vec<Shown>,
@@ -93,12 +93,12 @@ pub(crate) enum Purpose {
 }
 
 impl About {
-    pub(crate) fn new((link, ticket): (u32, u64), purpose: Purpose, way: Way, bytes: usize) -> About {
+    pub(crate) fn new(link: u32, ticket: u64, purpose: Purpose, way: Way, bytes: usize) -> About {
         About { link, ticket, way, bytes, asked: 0, is_waiting: false, purpose, error: None }
     }
 
-    /// Over which of the rails goes the piece that begins at `offset`, and how long it is: one piece for each, or pieces in
-    /// turn where they are bounded.
+    /// Over which of the rails goes the piece that begins at `offset`, and how long it is: one piece for
+    /// each, or pieces in turn where they are bounded.
     fn piece(&self, offset: usize, bytes_max: usize) -> (usize, usize) {
         let rails = self.way.rails().max(1);
         let share = self.bytes.div_ceil(rails).next_multiple_of(SHARE_ALIGNMENT);
@@ -117,7 +117,8 @@ impl Transfers {
 
 /// The sender's side.
 impl Libfabric {
-    /// Lets the peer read `memory`; the default where the provider does not register it. Then the message goes as one.
+    /// Lets the peer read `memory`; the default where the provider does not register it. Then the message
+    /// goes as one.
     pub(crate) fn show(&mut self, index: u32, memory: Payload<'_>) -> Exposed {
         let link = &self.links[index as usize];
         // Nothing can be read of nothing, and no provider registers it.
@@ -147,8 +148,8 @@ impl Libfabric {
         exposed
     }
 
-    /// Tells the peer the keys of what is shown at all rails, ahead of the message that tells of the memory. If that does
-    /// not go now, the peer reads over one.
+    /// Tells the peer the keys of what is shown at all rails, ahead of the message that tells of the memory.
+    /// If that does not go now, the peer reads over one.
     fn tell_keys(&mut self, index: u32, exposed: Exposed, keys: Keys) {
         let payload = wire::encode_keys(exposed, keys);
         let told = self.send_frame(index, Kind::Keys, &Header::default(), Payload::from(&payload[..]));
@@ -221,7 +222,7 @@ impl Libfabric {
         if let Some(keys) = self.links[link as usize].take_keys(exposed) {
             way.keys = keys;
         }
-        let about = About::new((link, ticket), Purpose::Message, way, bytes);
+        let about = About::new(link, ticket, Purpose::Message, way, bytes);
         match self.port.land(into.part(0, bytes), about) {
             Ok(id) => self.begin_transfer(id),
             Err(error) => {
@@ -254,7 +255,7 @@ impl Libfabric {
                 _ => (0, there.address, way.remote.key),
             };
             let remote = Remote { address: way.remote.address.wrapping_add(offset as u64), key };
-            match self.port.transfer(rail, id, (offset, bytes), peer, remote) {
+            match self.port.transfer(id, Move { rail, offset, bytes, peer, remote }) {
                 Answer::Taken => {}
                 Answer::Again => break,
                 Answer::Failed(code) => {
@@ -295,9 +296,9 @@ impl Libfabric {
         ended
     }
 
-    /// A part of a transfer has failed. A message that cannot be read has lost its peer, also one that has left in good
-    /// order; what somebody wanted of a peer's memory may have been wrong, and whether the peer is there still shows by
-    /// another message.
+    /// A part of a transfer has failed. A message that cannot be read has lost its peer, also one that has
+    /// left in good order; what somebody wanted of a peer's memory may have been wrong, and whether the peer
+    /// is there still shows by another message.
     #[cold]
     pub(crate) fn transfer_failed(&mut self, id: TransferId, said: &str) {
         let Some(about) = self.port.about(id) else { return };
@@ -315,8 +316,8 @@ impl Libfabric {
         }
     }
 
-    /// Tells the engine of a transfer if it is over: all has been asked for, or it has failed or its peer is lost, and
-    /// nothing is under way.
+    /// Tells the engine of a transfer if it is over: all has been asked for, or it has failed or its peer is
+    /// lost, and nothing is under way.
     pub(crate) fn transfer_ended(&mut self, id: TransferId, sink: &mut impl Sink) -> bool {
         let Some(about) = self.port.about(id) else { return false };
         let is_open = self.links[about.link as usize].is_open();
@@ -364,7 +365,7 @@ mod tests {
     fn rails_share_what_is_moved() {
         let mut way = Way::single(Remote { address: 0, key: 1 });
         let pieces = |way, bytes, bytes_max| {
-            let about = About::new((0, 0), Purpose::Message, way, bytes);
+            let about = About::new(0, 0, Purpose::Message, way, bytes);
             let mut offset = 0;
             std::iter::from_fn(|| {
                 let (rail, piece) = (offset < bytes).then(|| about.piece(offset, bytes_max))?;

@@ -55,8 +55,8 @@ pub(crate) fn bad_card(peer: Peer, bad: BadCard) -> FabricError {
     trouble(fault, format!("cannot reach process {}: {bad}\n{remedy}", peer.0))
 }
 
-/// A peer that is on another network.
-pub(crate) fn elsewhere(peer: Peer, (theirs, ours): (&str, &str)) -> FabricError {
+/// A peer that is on another network: it uses the provider `theirs`, and this process `ours`.
+pub(crate) fn elsewhere(peer: Peer, theirs: &str, ours: &str) -> FabricError {
     let what = format!(
         "cannot reach process {}: it uses provider {theirs}, and this process {ours}, or one of another host\n\
          Choose a provider that all hosts have: WEFT_FABRIC=libfabric:NAME.",

@@ -5,16 +5,21 @@ use std::ptr::null_mut;
 
 use crate::bindings::*;
 use crate::inline;
-use crate::library::{LibfabricError, Library, text_at};
+use crate::library::{LibfabricError, Library};
 use crate::offer::{Offer, Roomy, Terms};
 
+mod completions;
 mod one_sided;
+mod regions;
 #[cfg(test)]
 mod tests;
 
+pub use completions::{Completed, Failure};
 pub use one_sided::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Until};
+pub use regions::{Region, Remote, Use};
 
-/// A reliable-datagram endpoint with its queue of completions, its table of addresses and its registered memory.
+/// A reliable-datagram endpoint with its queue of completions, its table of addresses and its registered
+/// memory.
 ///
 /// All calls take `&mut self`: providers are told that one thread at a time uses a domain.
 #[derive(Debug)]
@@ -35,7 +40,8 @@ pub struct Endpoint {
     batch: Box<[fi_cq_data_entry; BATCH]>,
 }
 
-// SAFETY: the objects may be used by any thread, one at a time, which `&mut self` sees to; nobody else has them.
+// SAFETY: the objects may be used by any thread, one at a time, which `&mut self` sees to; nobody else has
+// them.
 unsafe impl Send for Endpoint {}
 
 /// How much an endpoint is made for.
@@ -55,32 +61,22 @@ pub struct Operation(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address(u64);
 
-/// Registered memory of one endpoint. Goes back by [`Endpoint::deregister`], or with the endpoint.
-#[derive(Debug)]
-pub struct Region {
-    index: u32,
-    /// Where the endpoint's operations are, which no two endpoints that are open have in common.
-    of: usize,
+/// Memory of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Its first byte. Calls that only read the memory take it, too.
+    pub start: *mut u8,
+    /// How many bytes there are.
+    pub bytes: usize,
 }
 
-/// Memory of a peer: what it told of a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Remote {
-    /// Where it begins: an address over there, or zero.
-    pub address: u64,
-    /// The region's key.
-    pub key: u64,
-}
-
-/// Who will use a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Use {
-    /// This side: sends, receives, reads into it, writes out of it, atomics with it.
-    Local,
-    /// Peers, who read it.
-    Remote,
-    /// Peers, who read it, write it and change it by atomics; and this side, as [`Use::Local`].
-    Shared,
+impl Span {
+    /// The memory `start..start + bytes`.
+    #[inline]
+    #[must_use]
+    pub fn new(start: *const u8, bytes: usize) -> Span {
+        Span { start: start.cast_mut(), bytes }
+    }
 }
 
 /// How many messages a receive buffer takes.
@@ -102,42 +98,6 @@ pub enum Answer {
     Again,
     /// The provider refuses, with an error number of libfabric.
     Failed(i32),
-}
-
-/// What the queue tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Completed {
-    /// Which operation; `None` for something that was never posted.
-    pub operation: Option<Operation>,
-    /// A message has come, into a part of a receive buffer.
-    pub received: bool,
-    /// The receive buffer is not used any more, and may be posted again.
-    pub released: bool,
-    /// How long the message is.
-    pub bytes: usize,
-    /// Where it lies. To be checked against the buffer.
-    pub start: usize,
-}
-
-impl Completed {
-    /// It tells that a receive buffer is free again, and of no message.
-    #[must_use]
-    pub fn is_release_only(&self) -> bool {
-        self.released && !self.received
-    }
-}
-
-/// An operation that failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// Which; `None` where the provider does not tell, as for what was injected.
-    pub operation: Option<Operation>,
-    /// A receive buffer that is not used any more.
-    pub released: bool,
-    /// libfabric's number.
-    pub code: i32,
-    /// libfabric's words, and the provider's.
-    pub text: String,
 }
 
 impl Endpoint {
@@ -179,7 +139,8 @@ impl Endpoint {
 
     fn open_domain(&mut self, offer: &Offer) -> Result<(), LibfabricError> {
         let (library, info) = (self.library, offer.info());
-        // SAFETY: the info is whole, its part for the fabric belongs to it, and each object goes where it is wanted.
+        // SAFETY: the info is whole, its part for the fabric belongs to it, and each object goes where it is
+        // wanted.
         unsafe {
             let answer = (library.fabric)((*info).fabric_attr, &mut self.fabric, null_mut());
             library.check("fi_fabric", answer)?;
@@ -212,8 +173,8 @@ impl Endpoint {
             library.check("fi_ep_bind", answer)?;
             let answer = inline::fi_ep_bind(self.ep, &raw mut (*self.queue).fid, FI_TRANSMIT | FI_RECV);
             library.check("fi_ep_bind", answer)?;
-            // The shm provider of libfabric 2 takes it until the endpoint is enabled, and afterwards only says that it does;
-            // that of 1.17 has no place for it until then, and crashes.
+            // The shm provider of libfabric 2 takes it until the endpoint is enabled, and afterwards only
+            // says that it does; that of 1.17 has no place for it until then, and crashes.
             let is_early = library.version().major >= 2;
             if is_early {
                 self.set_least_room(least)?;
@@ -226,8 +187,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A receive buffer with less room than this is done with. Without it a provider goes on to use one in which the next
-    /// message has no place.
+    /// A receive buffer with less room than this is done with. Without it a provider goes on to use one in
+    /// which the next message has no place.
     fn set_least_room(&mut self, bytes: usize) -> Result<(), LibfabricError> {
         // SAFETY: the endpoint is open, and the value is copied.
         let answer = unsafe {
@@ -272,20 +233,22 @@ impl Endpoint {
         &self.library
     }
 
-    /// Takes a peer's name into the table of addresses. A name of another length than this endpoint's own is refused;
-    /// what it says is for the provider to check.
+    /// Takes a peer's name into the table of addresses. A name of another length than this endpoint's own is
+    /// refused; what it says is for the provider to check.
     ///
     /// # Errors
     /// What the library said.
     pub fn insert(&mut self, name: &[u8]) -> Result<Address, LibfabricError> {
-        // Texts have lengths of their own; all others have the length of a structure, which the provider reads.
+        // Texts have lengths of their own; all others have the length of a structure, which the provider
+        // reads.
         let is_text = self.terms.address_format == FI_ADDR_STR;
         let fits = if is_text { name.last() == Some(&0) } else { name.len() == self.name.len() };
         if !fits {
             return Err(self.library.refused("fi_av_insert", -FI_EINVAL));
         }
         let mut address = FI_ADDR_NOTAVAIL;
-        // SAFETY: the name has the length of this endpoint's own, or ends with a zero byte where it is a text.
+        // SAFETY: the name has the length of this endpoint's own, or ends with a zero byte where it is a
+        // text.
         let answer = unsafe {
             inline::fi_av_insert(self.addresses, name.as_ptr().cast(), 1, &mut address, 0, null_mut())
         };
@@ -297,7 +260,8 @@ impl Endpoint {
         }
     }
 
-    /// Sends a message of at most `inject_bytes_max` bytes. The bytes are taken when this returns; nothing completes.
+    /// Sends a message of at most `inject_bytes_max` bytes. The bytes are taken when this returns; nothing
+    /// completes.
     #[inline]
     pub fn inject(&mut self, data: &[u8], to: Address) -> Answer {
         debug_assert!(data.len() <= self.terms.inject_bytes_max, "more bytes than may be injected");
@@ -308,45 +272,47 @@ impl Endpoint {
     /// Sends a message; completes under `operation`.
     ///
     /// # Safety
-    /// The operation is not under way. `start..start + bytes` stays readable and unchanged until it has completed or the
+    /// The operation is not under way. `memory` stays readable and unchanged until it has completed or the
     /// endpoint is closed, and lies in `region` where there is one.
     #[inline]
     pub unsafe fn send(
         &mut self,
         operation: Operation,
-        (start, bytes): (*const u8, usize),
+        memory: Span,
         region: Option<&Region>,
         to: Address,
     ) -> Answer {
         let (context, desc) = (self.context(operation), self.descriptor(region));
         // SAFETY: the caller's promise; the context lives as long as the endpoint.
-        Answer::of(unsafe { inline::fi_send(self.ep, start.cast(), bytes, desc, to.0, context) })
+        Answer::of(unsafe {
+            inline::fi_send(self.ep, memory.start.cast(), memory.bytes, desc, to.0, context)
+        })
     }
 
-    /// Hands over a receive buffer for one message or many, of any peers; completes under `operation` with each of them, and
-    /// is released with the last or after it.
+    /// Hands over a receive buffer for one message or many, of any peers; completes under `operation` with
+    /// each of them, and is released with the last or after it.
     ///
     /// # Safety
-    /// The operation is not under way. Nobody but the provider writes `start..start + bytes` until it is released or the
+    /// The operation is not under way. Nobody but the provider writes `memory` until it is released or the
     /// endpoint is closed, and it lies in `region` where there is one.
     pub unsafe fn receive(
         &mut self,
         operation: Operation,
-        (start, bytes): (*mut u8, usize),
+        memory: Span,
         region: Option<&Region>,
         takes: Takes,
     ) -> Answer {
         let (context, desc) = (self.context(operation), self.descriptor(region));
-        let memory = context.cast::<OperationMemory>();
+        let kept = context.cast::<OperationMemory>();
         let flags = if takes == Takes::Many { FI_MULTI_RECV } else { 0 };
-        // SAFETY: `context` is that operation's memory, of which the provider uses the context only while it is under
-        // way; vector and descriptor stay beside it. The rest is the caller's promise.
+        // SAFETY: `context` is that operation's memory, of which the provider uses the context only while it
+        // is under way; vector and descriptor stay beside it. The rest is the caller's promise.
         Answer::of(unsafe {
-            (*memory).vector = libc::iovec { iov_base: start.cast(), iov_len: bytes };
-            (*memory).descriptor = desc;
+            (*kept).vector = libc::iovec { iov_base: memory.start.cast(), iov_len: memory.bytes };
+            (*kept).descriptor = desc;
             let message = fi_msg {
-                msg_iov: &raw const (*memory).vector,
-                desc: &raw mut (*memory).descriptor,
+                msg_iov: &raw const (*kept).vector,
+                desc: &raw mut (*kept).descriptor,
                 iov_count: 1,
                 addr: FI_ADDR_UNSPEC,
                 context,
@@ -359,12 +325,12 @@ impl Endpoint {
     /// Reads a peer's memory; completes under `operation`.
     ///
     /// # Safety
-    /// The operation is not under way. Nobody but the provider uses `start..start + bytes` until it has completed or the
+    /// The operation is not under way. Nobody but the provider uses `memory` until it has completed or the
     /// endpoint is closed, and it lies in `region` where there is one.
     pub unsafe fn read(
         &mut self,
         operation: Operation,
-        (start, bytes): (*mut u8, usize),
+        memory: Span,
         region: Option<&Region>,
         from: Address,
         remote: Remote,
@@ -372,148 +338,25 @@ impl Endpoint {
         let (context, desc) = (self.context(operation), self.descriptor(region));
         // SAFETY: the caller's promise. What the peer told of its memory is checked by its provider.
         Answer::of(unsafe {
-            inline::fi_read(self.ep, start.cast(), bytes, desc, from.0, remote.address, remote.key, context)
-        })
-    }
-
-    /// Registers memory.
-    ///
-    /// # Errors
-    /// What the library said; `FI_ENOMEM` where too much memory would be locked.
-    ///
-    /// # Safety
-    /// `start..start + bytes` stays allocated until the region is given back or the endpoint is closed, and peers may read
-    /// it at any time where that is its use, or write it.
-    pub unsafe fn register(
-        &mut self,
-        (start, bytes): (*const u8, usize),
-        purpose: Use,
-    ) -> Result<Region, LibfabricError> {
-        // What was not asked for when the provider was is not asked for now.
-        let local = FI_SEND | FI_RECV | FI_READ | if self.terms.writes { FI_WRITE } else { 0 };
-        let access = match purpose {
-            Use::Local => local,
-            Use::Remote => FI_REMOTE_READ,
-            Use::Shared => local | FI_REMOTE_READ | FI_REMOTE_WRITE,
-        };
-        let mut mr = null_mut();
-        let mut answer = -(FI_ENOKEY as c_int);
-        for _ in 0..KEYS_TRIED {
-            let key = if self.terms.memory.provider_keys { 0 } else { self.choose_key() };
-            // SAFETY: the domain is open; the memory is the caller's promise.
-            answer = unsafe {
-                inline::fi_mr_reg(self.domain, start.cast(), bytes, access, 0, key, 0, &mut mr, null_mut())
-            };
-            if answer != -(FI_ENOKEY as c_int) {
-                break;
-            }
-        }
-        self.library.check("fi_mr_reg", answer)?;
-        let region = self.keep(mr);
-        if self.terms.memory.by_endpoint {
-            // SAFETY: registration and endpoint are open and of one domain.
-            let answer = unsafe {
-                match inline::fi_mr_bind(mr, &raw mut (*self.ep).fid, 0) {
-                    0 => self.library.check("fi_mr_enable", inline::fi_mr_enable(mr)),
-                    refused => self.library.check("fi_mr_bind", refused),
-                }
-            };
-            if let Err(error) = answer {
-                self.deregister(region);
-                return Err(error);
-            }
-        }
-        Ok(region)
-    }
-
-    /// What a peer must know to use a region that begins at `start`.
-    #[must_use]
-    pub fn remote(&self, region: &Region, start: *const u8) -> Remote {
-        let address = if self.terms.memory.by_address { start.addr() as u64 } else { 0 };
-        // SAFETY: a region's registration is open until it is given back, which takes it away.
-        Remote { address, key: unsafe { inline::fi_mr_key(self.regions[self.index(region)]) } }
-    }
-
-    /// Ends a registration: nobody reads or writes through it any more. False where the provider does not end it yet; then it
-    /// lasts until the endpoint is closed, and with it what peers may do.
-    pub fn deregister(&mut self, region: Region) -> bool {
-        let index = self.index(&region);
-        // SAFETY: the registration is open, and nobody has it any more.
-        let is_closed = unsafe { close(&mut self.regions[index]) };
-        if is_closed {
-            self.free_regions.push(index as u32);
-        }
-        is_closed
-    }
-
-    /// Reads the queue; the answer is how many completions [`Endpoint::completed`] tells of, at most `at_most`.
-    ///
-    /// # Errors
-    /// An operation that failed. There may be more behind it.
-    #[inline(always)]
-    pub fn poll(&mut self, at_most: usize) -> Result<usize, Box<Failure>> {
-        let count = at_most.min(BATCH);
-        // SAFETY: the queue is open and of the format of `batch`, which has room for as many.
-        let answer = unsafe { inline::fi_cq_read(self.queue, self.batch.as_mut_ptr().cast(), count) };
-        match usize::try_from(answer) {
-            Ok(read) => Ok(read.min(count)),
-            Err(_) if answer == -(FI_EAGAIN as isize) => Ok(0),
-            Err(_) => self.failed(answer as c_int),
-        }
-    }
-
-    /// One of the completions of the last [`Endpoint::poll`].
-    #[inline]
-    #[must_use]
-    pub fn completed(&self, index: usize) -> Completed {
-        let entry = &self.batch[index];
-        Completed {
-            operation: self.operation_of(entry.op_context),
-            received: entry.flags & FI_RECV != 0,
-            released: entry.flags & FI_MULTI_RECV != 0,
-            bytes: entry.len,
-            start: entry.buf.addr(),
-        }
-    }
-
-    #[cold]
-    fn failed(&mut self, answer: c_int) -> Result<usize, Box<Failure>> {
-        if answer != -(FI_EAVAIL as c_int) {
-            let text = self.library.text(answer);
-            return Err(Box::new(Failure { operation: None, released: false, code: -answer, text }));
-        }
-        let mut entry = Roomy::<fi_cq_err_entry>::zeroed();
-        // SAFETY: the queue is open, and the entry has room also for what newer libraries write.
-        let answer = unsafe { inline::fi_cq_readerr(self.queue, entry.as_mut_ptr(), 0) };
-        if answer <= 0 {
-            return Ok(0);
-        }
-        let entry = &entry.known;
-        let mut room = [0; TEXT_BYTES_MAX];
-        // SAFETY: the entry's data are valid until the queue is read again; `room` takes a text of its length.
-        let provider = text_at(unsafe {
-            inline::fi_cq_strerror(
-                self.queue,
-                entry.prov_errno,
-                entry.err_data,
-                room.as_mut_ptr(),
-                room.len(),
+            inline::fi_read(
+                self.ep,
+                memory.start.cast(),
+                memory.bytes,
+                desc,
+                from.0,
+                remote.address,
+                remote.key,
+                context,
             )
-        });
-        Err(Box::new(Failure {
-            operation: self.operation_of(entry.op_context),
-            released: entry.flags & FI_MULTI_RECV != 0,
-            // Some providers give the negative.
-            code: entry.err.saturating_abs(),
-            text: format!("{}; {provider} ({})", self.library.text(entry.err), entry.prov_errno),
-        }))
+        })
     }
 
     /// Closes everything; the answer is whether nobody can touch memory any more that was handed over.
     pub fn close(&mut self) -> bool {
         // SAFETY: each object is open or null, and those that others stand on are closed after these.
         unsafe {
-            // Some providers keep an endpoint while registrations are bound to it; others want it closed before them.
+            // Some providers keep an endpoint while registrations are bound to it; others want it closed
+            // before them.
             let mut closed = close(&mut self.ep);
             for mr in &mut self.regions {
                 close(mr);
@@ -541,40 +384,6 @@ impl Endpoint {
         );
         // SAFETY: the index is inside, as was checked.
         unsafe { self.operations.cast::<OperationMemory>().add(operation.0 as usize) }.cast()
-    }
-
-    #[inline]
-    fn operation_of(&self, context: *mut c_void) -> Option<Operation> {
-        let offset = context.addr().checked_sub(self.operations.cast::<u8>().addr())?;
-        let (index, rest) = (offset / size_of::<OperationMemory>(), offset % size_of::<OperationMemory>());
-        (rest == 0 && index < self.operations.len()).then_some(Operation(index as u32))
-    }
-
-    #[inline]
-    fn descriptor(&self, region: Option<&Region>) -> *mut c_void {
-        // SAFETY: a region's registration is open until it is given back, which takes it away.
-        region.map_or(null_mut(), |region| unsafe { inline::fi_mr_desc(self.regions[self.index(region)]) })
-    }
-
-    fn choose_key(&mut self) -> u64 {
-        let key = self.next_key;
-        self.next_key = if key >= self.terms.key_max { 1 } else { key + 1 };
-        key
-    }
-
-    fn keep(&mut self, mr: *mut fid_mr) -> Region {
-        let index = self.free_regions.pop().unwrap_or_else(|| {
-            self.regions.push(null_mut());
-            self.regions.len() as u32 - 1
-        });
-        self.regions[index as usize] = mr;
-        Region { index, of: self.operations.cast::<u8>().addr() }
-    }
-
-    #[inline]
-    fn index(&self, region: &Region) -> usize {
-        debug_assert!(region.of == self.operations.cast::<u8>().addr(), "a region of another endpoint");
-        region.index as usize
     }
 }
 
@@ -616,8 +425,8 @@ unsafe fn close<T>(object: &mut *mut T) -> bool {
     true
 }
 
-/// What an operation keeps while it is under way. The context comes first: its address is the operation's, and the number is
-/// found from it by a shift.
+/// What an operation keeps while it is under way. The context comes first: its address is the operation's,
+/// and the number is found from it by a shift.
 #[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct OperationMemory {
@@ -643,7 +452,4 @@ const NO_ENTRY: fi_cq_data_entry =
 const BATCH: usize = 16;
 /// Even a small endpoint can get this many completions between two looks.
 const QUEUE_MIN: usize = 1024;
-/// Keys that are tried where those before are taken.
-const KEYS_TRIED: usize = 1000;
 const NAME_BYTES_MAX: usize = 512;
-const TEXT_BYTES_MAX: usize = 256;

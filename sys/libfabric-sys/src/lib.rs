@@ -1,13 +1,14 @@
 //! libfabric, loaded at run time, behind a small safe face.
 //!
-//! [`Library`] is the loaded library, [`Offer`] a way to a network that one of its providers offers, [`Endpoint`] what
-//! one process opens of it: a reliable-datagram endpoint with its queue, its addresses and its registered memory.
+//! [`Library`] is the loaded library, [`Offer`] a way to a network that one of its providers offers,
+//! [`Endpoint`] what one process opens of it: a reliable-datagram endpoint with its queue, its addresses and
+//! its registered memory.
 //!
-//! A program that runs without libfabric needs neither the library nor its headers; `bindings.rs` is committed (see
-//! `generate`), and a test holds it against the headers where these are installed.
+//! A program that runs without libfabric needs neither the library nor its headers; `bindings.rs` is
+//! committed (see `generate`), and a test holds it against the headers where these are installed.
 //!
-//! **Invariant:** whatever comes out of the library is a number until it has been checked; no structure that the
-//! library may have in another size is made here.
+//! **Invariant:** whatever comes out of the library is a number until it has been checked; no structure that
+//! the library may have in another size is made here.
 
 #[doc(hidden)]
 #[allow(missing_docs, nonstandard_style, unsafe_op_in_unsafe_fn, clippy::all, clippy::cast_lossless)]
@@ -24,7 +25,7 @@ pub mod mock;
 mod offer;
 
 pub use endpoint::{Address, Answer, Capacity, Completed, Endpoint, Failure, Operation, Region, Remote};
-pub use endpoint::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Takes, Until, Use};
+pub use endpoint::{Atomic, AtomicKind, Atomics, Change, Local, Scalar, Span, Takes, Until, Use};
 pub use found::{AddressFormat, Found, Link, Nic, PciAddress};
 pub use library::{LibfabricError, Library, SONAME, Version};
 pub use offer::{MemoryTerms, Offer, Terms, Wanted};

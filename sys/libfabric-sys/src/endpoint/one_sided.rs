@@ -4,15 +4,15 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr::null_mut;
 
-use super::{Address, Answer, Endpoint, Operation, OperationMemory, Region, Remote};
+use super::{Address, Answer, Endpoint, Operation, OperationMemory, Region, Remote, Span};
 use crate::bindings::*;
 use crate::inline;
 
 /// When a write, or an atomic that fetches nothing, is told to be over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// As soon as the memory here is free again. The peer's memory may change later: nothing that follows, but an operation
-    /// that says [`Until::Delivered`], tells when. Operations may overtake each other.
+    /// As soon as the memory here is free again. The peer's memory may change later: nothing that follows,
+    /// but an operation that says [`Until::Delivered`], tells when. Operations may overtake each other.
     Left,
     /// When the peer's memory has changed. Only where [`Terms::delivers`](crate::Terms::delivers).
     Delivered,
@@ -40,8 +40,8 @@ pub enum AtomicKind {
     Compare,
 }
 
-/// Memory of this side that an atomic takes its elements from or brings them to, with the region in which it lies, where
-/// [`MemoryTerms::local`](crate::MemoryTerms::local).
+/// Memory of this side that an atomic takes its elements from or brings them to, with the region in which it
+/// lies, where [`MemoryTerms::local`](crate::MemoryTerms::local).
 #[derive(Clone, Copy, Debug)]
 pub struct Local<'a> {
     /// The first element.
@@ -237,17 +237,17 @@ impl Endpoint {
         &self.atomics
     }
 
-    /// Writes into a peer's memory; completes under `operation`. Without [`Terms::writes`](crate::Terms::writes) it fails
-    /// at once, with `FI_EOPNOTSUPP`.
+    /// Writes into a peer's memory; completes under `operation`. Without
+    /// [`Terms::writes`](crate::Terms::writes) it fails at once, with `FI_EOPNOTSUPP`.
     ///
     /// # Safety
-    /// The operation is not under way. `start..start + bytes` stays readable and unchanged until it has completed or the
+    /// The operation is not under way. `memory` stays readable and unchanged until it has completed or the
     /// endpoint is closed, and lies in `region` where there is one.
     #[inline]
     pub unsafe fn write(
         &mut self,
         operation: Operation,
-        (start, bytes): (*const u8, usize),
+        memory: Span,
         region: Option<&Region>,
         to: Address,
         remote: Remote,
@@ -262,8 +262,8 @@ impl Endpoint {
             if until == Until::Left {
                 inline::fi_write(
                     self.ep,
-                    start.cast(),
-                    bytes,
+                    memory.start.cast(),
+                    memory.bytes,
                     desc,
                     to.0,
                     remote.address,
@@ -271,13 +271,13 @@ impl Endpoint {
                     context,
                 )
             } else {
-                let memory = OperationMemory::fill(context, (start.cast_mut(), bytes), desc, remote);
+                let kept = OperationMemory::fill(context, memory.start, memory.bytes, desc, remote);
                 let message = fi_msg_rma {
-                    msg_iov: &raw const (*memory).vector,
-                    desc: &raw mut (*memory).descriptor,
+                    msg_iov: &raw const (*kept).vector,
+                    desc: &raw mut (*kept).descriptor,
                     iov_count: 1,
                     addr: to.0,
-                    rma_iov: &raw const (*memory).remote,
+                    rma_iov: &raw const (*kept).remote,
                     rma_iov_count: 1,
                     context,
                     data: 0,
@@ -287,12 +287,12 @@ impl Endpoint {
         })
     }
 
-    /// Changes elements of a peer's memory, each at one blow as far as atomics go; completes under `operation`. What
-    /// [`Endpoint::atomics`] does not have fails at once, with `FI_EOPNOTSUPP`.
+    /// Changes elements of a peer's memory, each at one blow as far as atomics go; completes under
+    /// `operation`. What [`Endpoint::atomics`] does not have fails at once, with `FI_EOPNOTSUPP`.
     ///
     /// # Safety
-    /// The operation is not under way. The elements at `source` stay readable and unchanged until it has completed or the
-    /// endpoint is closed, and lie in its region where there is one.
+    /// The operation is not under way. The elements at `source` stay readable and unchanged until it has
+    /// completed or the endpoint is closed, and lie in its region where there is one.
     pub unsafe fn atomic(
         &mut self,
         operation: Operation,
@@ -314,7 +314,7 @@ impl Endpoint {
                 let from = source.start.cast();
                 inline::fi_atomic(self.ep, from, what.count, desc, to.0, address, key, datatype, op, context)
             } else {
-                let memory = OperationMemory::fill(context, (source.start, what.count), desc, remote);
+                let memory = OperationMemory::fill(context, source.start, what.count, desc, remote);
                 let message = fi_msg_atomic {
                     msg_iov: (&raw const (*memory).vector).cast(),
                     desc: &raw mut (*memory).descriptor,
@@ -335,8 +335,8 @@ impl Endpoint {
     /// The same, and brings what was there before to `result`; completes when that has come.
     ///
     /// # Safety
-    /// As for [`Endpoint::atomic`]; and nobody but the provider uses the elements at `result` until it has completed or the
-    /// endpoint is closed, and they lie in its region where there is one.
+    /// As for [`Endpoint::atomic`]; and nobody but the provider uses the elements at `result` until it has
+    /// completed or the endpoint is closed, and they lie in its region where there is one.
     pub unsafe fn fetch_atomic(
         &mut self,
         operation: Operation,
@@ -370,8 +370,8 @@ impl Endpoint {
         })
     }
 
-    /// Changes elements of a peer's memory where a comparison with those at `compare` is true, and brings what was there
-    /// before to `result`; completes when that has come.
+    /// Changes elements of a peer's memory where a comparison with those at `compare` is true, and brings
+    /// what was there before to `result`; completes when that has come.
     ///
     /// # Safety
     /// As for [`Endpoint::fetch_atomic`]; and the elements at `compare` are kept as those at `source`.
@@ -423,7 +423,8 @@ impl OperationMemory {
     /// `context` is the memory of an operation that is not under way.
     unsafe fn fill(
         context: *mut c_void,
-        (start, count): (*mut u8, usize),
+        start: *mut u8,
+        count: usize,
         descriptor: *mut c_void,
         remote: Remote,
     ) -> *mut OperationMemory {

@@ -1,4 +1,5 @@
-//! Two endpoints of one process: on the library of this machine, as far as there is one, and on the mock provider.
+//! Two endpoints of one process: on the library of this machine, as far as there is one, and on the mock
+//! provider.
 
 use std::time::{Duration, Instant};
 
@@ -89,26 +90,27 @@ fn exchange(library: Library, wanted: Wanted<'_>) {
     assert!(left.insert(&[1, 2, 3]).is_err(), "a name of another length");
 
     let mut room = vec![0u8; 4096];
-    let buffer = (room.as_mut_ptr(), room.len());
+    let buffer = Span::new(room.as_mut_ptr(), room.len());
     let is_local = right.terms().memory.local;
     let needed = |region| if is_local { Some(region) } else { None };
     // SAFETY: `room` lives until both endpoints are closed, and is read only where a message has come.
-    let local = unsafe { right.register((buffer.0, buffer.1), Use::Local) }.unwrap();
+    let local = unsafe { right.register(buffer, Use::Local) }.unwrap();
     // SAFETY: as above.
     assert_eq!(unsafe { right.receive(Operation(0), buffer, needed(&local), Takes::Many) }, Answer::Taken);
     turn_until(&mut left, &mut right, |left| left.inject(b"hello", to_right) == Answer::Taken);
     let came = next(&mut right, &mut left);
     assert_eq!((came.operation, came.received, came.bytes), (Some(Operation(0)), true, 5));
-    let at = came.start - buffer.0.addr();
+    let at = came.start - buffer.start.addr();
     assert_eq!(&room[at..at + 5], b"hello");
 
     let source = vec![7u8; 100_000];
     let mut copy = vec![0u8; 100_000];
-    let (from, into) = ((source.as_ptr(), source.len()), (copy.as_mut_ptr(), copy.len()));
+    let from = Span::new(source.as_ptr(), source.len());
+    let into = Span::new(copy.as_mut_ptr(), copy.len());
     // SAFETY: both live until the endpoints are closed.
     let shown = unsafe { left.register(from, Use::Remote) }.unwrap();
     // SAFETY: as above.
-    let landing = unsafe { right.register((into.0, into.1), Use::Local) }.unwrap();
+    let landing = unsafe { right.register(into, Use::Local) }.unwrap();
     let remote = left.remote(&shown, source.as_ptr());
     turn_until(&mut right, &mut left, |right| {
         // SAFETY: the operation is free, and `copy` is not looked at before it has completed.
@@ -131,7 +133,7 @@ fn what_fails_is_told_with_the_providers_words() {
     let mut right = Endpoint::open(&offers[0], CAPACITY).unwrap();
     let to_left: Address = right.insert(left.name()).unwrap();
     let mut copy = vec![0u8; 5000];
-    let into = (copy.as_mut_ptr(), copy.len());
+    let into = Span::new(copy.as_mut_ptr(), copy.len());
     let nowhere = Remote { address: 0, key: 99 };
     turn_until(&mut right, &mut left, |right| {
         // SAFETY: the operation is free, and `copy` outlives the endpoint.

@@ -82,7 +82,8 @@ fn an_endpoint_on_each_card_sends_to_those_of_its_network() {
     let to_second = first.insert(second.name()).unwrap();
     let mut room = vec![0u8; 4096];
     // SAFETY: `room` lives until the endpoints are closed, and is read when a message has come.
-    let taken = unsafe { second.receive(Operation(0), (room.as_mut_ptr(), room.len()), None, Takes::Many) };
+    let taken =
+        unsafe { second.receive(Operation(0), Span::new(room.as_mut_ptr(), room.len()), None, Takes::Many) };
     assert_eq!(taken, Answer::Taken);
     turn_until(first, second, |first| first.inject(b"hello", to_second) == Answer::Taken);
     assert_eq!(next(second, first).bytes, 5);

@@ -79,7 +79,7 @@ fn what_was_not_asked_for_is_refused_here() {
     let mut pair = Pair::open(mock::library(Rules::NONE), Wanted::default()).unwrap();
     assert!(!pair.left.terms().writes && pair.left.atomics().is_empty());
     let (to, remote) = (pair.to_right, pair.remote);
-    let from = (pair.near.as_ptr().cast(), 8);
+    let from = Span::new(pair.near.as_ptr().cast(), 8);
     // SAFETY: the memory outlives the endpoint, and nothing is taken.
     let answer = unsafe { pair.left.write(Operation(0), from, None, to, remote, Until::Left) };
     assert_eq!(answer, Answer::Failed(FI_EOPNOTSUPP));
@@ -139,7 +139,7 @@ fn memory_that_is_for_reading_is_not_written() {
     let mut pair = Pair::mock(Rules { local: true, by_endpoint: true, ..Rules::NONE });
     let memory = [0u64; 4];
     // SAFETY: the memory outlives the endpoints.
-    let shown = unsafe { pair.right.register((memory.as_ptr().cast(), 32), Use::Remote) }.unwrap();
+    let shown = unsafe { pair.right.register(Span::new(memory.as_ptr().cast(), 32), Use::Remote) }.unwrap();
     pair.remote = pair.right.remote(&shown, memory.as_ptr().cast());
     assert_eq!(pair.try_put(8, Until::Delivered).unwrap_err().code, FI_EACCES);
     assert_eq!(mock::broken_rules(), [""; 0], "that is for the peer to say");
@@ -150,7 +150,7 @@ fn memory_that_is_for_reading_is_not_written() {
 #[should_panic(expected = "region of another endpoint")]
 fn a_region_is_used_where_it_was_registered() {
     let mut pair = Pair::mock(Rules { local: true, ..Rules::NONE });
-    let (to, remote, from) = (pair.to_right, pair.remote, (pair.near.as_ptr().cast(), 8));
+    let (to, remote, from) = (pair.to_right, pair.remote, Span::new(pair.near.as_ptr().cast(), 8));
     // SAFETY: the memory outlives the endpoint.
     let _ = unsafe { pair.left.write(Operation(0), from, pair.window.as_ref(), to, remote, Until::Left) };
 }
@@ -202,7 +202,7 @@ impl Pair {
         let mut memory = [(); 4].map(|()| vec![0u64; WORDS]);
         let is_local = left.terms().memory.local;
         let register = |ep: &mut Endpoint, memory: &mut Vec<u64>, purpose| {
-            let place = (memory.as_ptr().cast(), memory.len() * 8);
+            let place = Span::new(memory.as_ptr().cast(), memory.len() * 8);
             // SAFETY: the memory stays where it is until the endpoints are closed.
             unsafe { ep.register(place, purpose) }.unwrap()
         };
@@ -232,7 +232,8 @@ impl Pair {
 
     /// The right one's memory, which is written by the provider.
     fn far(&self) -> Vec<u64> {
-        // SAFETY: nothing is under way that has not been told, or in these tests nobody minds which of the two is seen.
+        // SAFETY: nothing is under way that has not been told, or in these tests nobody minds which of the
+        // two is seen.
         (0..WORDS).map(|index| unsafe { self.far.as_ptr().add(index).read_volatile() }).collect()
     }
 
@@ -264,7 +265,8 @@ impl Pair {
 
     fn try_put(&mut self, bytes: usize, until: Until) -> Result<(), Box<Failure>> {
         self.act(|pair| {
-            let (from, to, remote) = ((pair.near.as_ptr().cast(), bytes), pair.to_right, pair.remote);
+            let (to, remote) = (pair.to_right, pair.remote);
+            let from = Span::new(pair.near.as_ptr().cast(), bytes);
             let region = pair.regions[0].as_ref();
             // SAFETY: the one operation, from memory that nobody changes meanwhile.
             unsafe { pair.left.write(Operation(6), from, region, to, remote, until) }
