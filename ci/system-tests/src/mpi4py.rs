@@ -326,8 +326,9 @@ const ALONE: [&str; 6] = [
 ];
 const ALONE_ON: (u32, &str) = (1, "shm");
 
-/// Eight ranks on a machine with few cpus take a minute of Python, and find over tcp what five find there.
-const RUNS: [(&str, &[u32]); 2] = [("shm", &[1, 2, 3, 5, 8]), ("tcp", &[1, 2, 3, 5])];
+/// More ranks on a machine with few cpus are minutes of Python that find nothing new: tests in C have eight. Over tcp the
+/// tests go through the same calls as over shm.
+const RUNS: [(&str, &[u32]); 2] = [("shm", &[1, 2, 4, 5]), ("tcp", &[1, 2, 3])];
 const FAILURES_SHOWN_MAX: usize = 40;
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 const RUN_LIMIT: Duration = Duration::from_secs(300);
