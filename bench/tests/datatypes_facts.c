@@ -72,6 +72,8 @@ static void kin(void) {
     section("names");
     OK(MPI_Type_get_name(MPI_LONG_DOUBLE_INT, name, &length));
     CHECK(strcmp(name, "MPI_LONG_DOUBLE_INT") == 0 && length == (int)strlen(name));
+    OK(MPI_Type_get_name(MPI_C_FLOAT_COMPLEX, name, &length));
+    CHECK(strcmp(name, "MPI_C_COMPLEX") == 0);
     OK(MPI_Type_get_name(MPI_DATATYPE_NULL, name, &length));
     CHECK(strcmp(name, "MPI_DATATYPE_NULL") == 0);
     OK(MPI_Type_contiguous(2, MPI_INT, &own));

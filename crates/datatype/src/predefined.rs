@@ -69,7 +69,7 @@ predefined! {
     UnsignedLong = "MPI_UNSIGNED_LONG", CInteger, U64;
     UnsignedLongLong = "MPI_UNSIGNED_LONG_LONG", CInteger, U64;
     Float = "MPI_FLOAT", Floating, F32;
-    CFloatComplex = "MPI_C_FLOAT_COMPLEX", Complex, C32;
+    CFloatComplex = "MPI_C_COMPLEX", Complex, C32;
     CxxFloatComplex = "MPI_CXX_FLOAT_COMPLEX", Complex, C32;
     Double = "MPI_DOUBLE", Floating, F64;
     CDoubleComplex = "MPI_C_DOUBLE_COMPLEX", Complex, C64;
@@ -187,7 +187,7 @@ impl Predefined {
     pub fn named(name: &str) -> Option<Predefined> {
         let name = match name {
             "MPI_LONG_LONG_INT" => "MPI_LONG_LONG",
-            "MPI_C_COMPLEX" => "MPI_C_FLOAT_COMPLEX",
+            "MPI_C_FLOAT_COMPLEX" => "MPI_C_COMPLEX",
             name => name,
         };
         Predefined::ALL.iter().copied().find(|predefined| predefined.name() == name)
@@ -268,7 +268,14 @@ mod tests {
     #[test]
     fn second_names_are_understood() {
         assert_eq!(Predefined::named("MPI_LONG_LONG_INT"), Some(Predefined::LongLong));
-        assert_eq!(Predefined::named("MPI_C_COMPLEX"), Some(Predefined::CFloatComplex));
+        for name in ["MPI_C_COMPLEX", "MPI_C_FLOAT_COMPLEX"] {
+            assert_eq!(Predefined::named(name), Some(Predefined::CFloatComplex));
+        }
+        assert_eq!(
+            Predefined::CFloatComplex.name(),
+            "MPI_C_COMPLEX",
+            "the first name of the two in MPI 5.0 section 3.2.2"
+        );
         assert_eq!(Predefined::named("MPI_QUATERNION"), None);
     }
 }
