@@ -123,7 +123,7 @@ pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::An
 
 /// The world as the process has joined it; `None` where it is another one, or there is something else to look after.
 #[inline(always)]
-fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
+pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
     if comm != MPI_COMM_WORLD || DETACHED.load(Ordering::Relaxed) > 0 {
         return None;
     }
@@ -407,13 +407,19 @@ impl Runtime {
     }
 
     /// The communicator of all processes, with what C hangs on it.
-    #[inline]
+    #[inline(always)]
     fn world_object(&self) -> Held {
         // SAFETY: as in `with_usual_comm`.
         match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
             Some(world) => Held::Fixed(world),
-            None => self.later.hold().world.clone().map_or(Held::Fixed(self.world), Held::Shared),
+            None => self.later_world(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn later_world(&self) -> Held {
+        self.later.hold().world.clone().map_or(Held::Fixed(self.world), Held::Shared)
     }
 
     /// The communicator of all processes.

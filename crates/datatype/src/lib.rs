@@ -40,6 +40,7 @@ pub use pack::{ShortClaim, each_block, pack, pack_memory, unpack};
 pub use pair::Pair;
 pub use predefined::{Class, Predefined};
 pub use reduce::{
-    ReduceError, reduce, reduce_apart, reduce_eight_bytes, reduce_elements, reduce_four_bytes, reduce_packed,
+    ReduceError, combine_packed, reduce, reduce_eight_bytes, reduce_elements, reduce_four_bytes,
+    reduce_packed,
 };
 pub use shape::{Part, Shape};

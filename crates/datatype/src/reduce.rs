@@ -158,25 +158,70 @@ pub fn reduce_packed(
     combine(operator, predefined, Operands { left: incoming.part(0, bytes), right: None, out: inout })
 }
 
-/// As [`reduce_packed`], into other memory that overlaps neither: `out[i] = left[i] op right[i]`.
+/// Combines packed elements: `out = left op right`, or `out = left op out` where there is no `right`, as many whole elements as all of
+/// them hold. `out` overlaps neither operand. One element of four or eight bytes takes a few instructions; any rank that combines the
+/// same operands in the same order gets the same bits, also inside a NaN, as long as all combine as many elements at a time.
 ///
 /// # Errors
-/// [`ReduceError`]; nothing is written then.
-pub fn reduce_apart(
+/// [`ReduceError::NotDefined`]; nothing is written then.
+#[inline]
+pub fn combine_packed(
     operator: Operator,
     predefined: Predefined,
-    count: usize,
-    [left, right]: [Payload<'_>; 2],
+    left: Payload<'_>,
+    right: Option<Payload<'_>>,
     out: &mut UserMemory,
 ) -> Result<(), ReduceError> {
-    let each = element_bytes(operator, predefined)?;
-    let bytes = each.saturating_mul(count);
-    let incoming = left.bytes().min(right.bytes());
-    if incoming < bytes || out.bytes() < bytes {
-        return Err(ReduceError::UnequalBuffers { incoming, inout: out.bytes(), predefined });
+    let bytes = left.bytes().min(out.bytes()).min(right.map_or(usize::MAX, |right| right.bytes()));
+    if bytes == 8
+        && let Some(done) = one_element(left, right, out, |[left, right]| {
+            let operands = [left, right].map(u64::from_ne_bytes);
+            reduce_eight_bytes(operator, predefined, operands[0], operands[1]).map(u64::to_ne_bytes)
+        })
+    {
+        return Ok(done);
     }
-    let (left, right) = (left.part(0, bytes), Some(right.part(0, bytes)));
-    combine(operator, predefined, Operands { left, right, out })
+    if bytes == 4
+        && let Some(done) = one_element(left, right, out, |[left, right]| {
+            let operands = [left, right].map(u32::from_ne_bytes);
+            reduce_four_bytes(operator, predefined, operands[0], operands[1]).map(u32::to_ne_bytes)
+        })
+    {
+        return Ok(done);
+    }
+    combine_many(operator, predefined, bytes, Operands { left, right, out })
+}
+
+/// Combines one element of `N` bytes; `None`, and nothing has happened, where `combine` cannot.
+#[inline(always)]
+fn one_element<const N: usize>(
+    left: Payload<'_>,
+    right: Option<Payload<'_>>,
+    out: &mut UserMemory,
+    combine: impl FnOnce([[u8; N]; 2]) -> Option<[u8; N]>,
+) -> Option<()> {
+    let (left, _) = left.split_first()?;
+    let right = match right {
+        Some(right) => right.split_first()?.0,
+        None => out.payload().split_first()?.0,
+    };
+    let result = combine([left, right])?;
+    out.write_at(0, Payload::from(&result[..]));
+    Some(())
+}
+
+#[inline(never)]
+fn combine_many(
+    operator: Operator,
+    predefined: Predefined,
+    bytes: usize,
+    Operands { left, right, out }: Operands<'_, '_>,
+) -> Result<(), ReduceError> {
+    let each = element_bytes(operator, predefined)?;
+    let bytes = bytes / each * each;
+    let right = right.map(|right| right.part(0, bytes));
+    // All of `out` goes down: an offer goes with it.
+    combine(operator, predefined, Operands { left: left.part(0, bytes), right, out })
 }
 
 /// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that

@@ -4,7 +4,7 @@
 //! something has failed, or a communicator comes or is asked about: no message that goes its way does.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use fabric::{FabricError, Fault, Peer};
@@ -34,8 +34,6 @@ pub struct Standing {
     /// This process among the members.
     here: Rank,
     members: Arc<dyn Members>,
-    /// The other one of two members, while nothing stands in the way.
-    pair: AtomicU32,
     is_closed: AtomicBool,
     /// A member has failed whose place is not blank.
     is_broken: AtomicBool,
@@ -53,13 +51,10 @@ pub struct Standing {
 impl Standing {
     /// Of one that is just made: nobody has failed, as far as it is known.
     fn new(context: u32, identity: u64, here: Rank, members: Arc<dyn Members>) -> Standing {
-        let other = 1u32.checked_sub(here.0).filter(|_| members.size() == 2);
-        let other = other.and_then(|rank| members.peer(Rank(rank)));
         Standing {
             context,
             identity,
             here,
-            pair: AtomicU32::new(other.map_or(NO_PAIR, |peer| peer.0)),
             members,
             is_closed: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
@@ -69,22 +64,6 @@ impl Standing {
             is_atomic: AtomicBool::new(false),
             range: AtomicU8::new(ErrorRange::Local as u8),
         }
-    }
-
-    /// The process of the other one of two members; none where there are not two, nor where it is closed. So who asks for the
-    /// one needs not ask for the other.
-    #[inline(always)]
-    #[must_use]
-    pub fn pair(&self) -> Option<Peer> {
-        match self.pair.load(Ordering::Relaxed) {
-            NO_PAIR => None,
-            peer => Some(Peer(peer)),
-        }
-    }
-
-    /// The two are of two groups, and no pair.
-    pub fn part_pair(&self) {
-        self.pair.store(NO_PAIR, Ordering::Relaxed);
     }
 
     /// Whether it is revoked.
@@ -104,7 +83,6 @@ impl Standing {
     /// What all members do together goes another way from now on, or none.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.part_pair();
     }
 
     /// Whether messages between two are hindered as well.
@@ -487,13 +465,13 @@ pub(crate) fn is_collective(context: u32) -> bool {
     context & 1 == 1
 }
 
-/// Where there is no pair.
-const NO_PAIR: u32 = u32::MAX;
 /// With fewer of them nobody is looked for who is gone.
 const WATCHED_MIN: usize = 64;
 
 #[cfg(test)]
 mod tests {
+
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
     use crate::conformance::Listed;
@@ -578,13 +556,13 @@ mod tests {
         assert_eq!(failures.note(Peer(9), &died(9)), [4]);
         assert_eq!(failures.unacknowledged(4), Some(died(9)));
         failures.note(Peer(10), &died(10));
-        let last = failures.settle_among(&after, vec![Peer(9)], Arc::new(Listed(vec![6, 7, 10])));
+        let _last = failures.settle_among(&after, vec![Peer(9)], Arc::new(Listed(vec![6, 7, 10])));
         assert_eq!(
             failures.unacknowledged(4),
             Some(died(10)),
             "it has died since, and the two before are settled"
         );
-        assert!(last.pair().is_none() && failures.note(Peer(8), &died(8)).is_empty());
+        assert!(failures.note(Peer(8), &died(8)).is_empty());
     }
 
     #[test]

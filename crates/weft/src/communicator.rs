@@ -7,6 +7,7 @@ mod agree;
 mod atomic;
 mod board;
 mod check;
+mod combining;
 mod create;
 mod duplicate;
 mod failures;
@@ -27,20 +28,18 @@ mod repairs;
 mod split;
 mod strangers;
 mod succession;
-mod swap;
 mod topologies;
 
-pub use board::Share;
 pub use check::Called;
+pub use combining::{CombineFn, Combining, OwnedCombining, SentCombineFn};
 pub use duplicate::Duplicating;
 pub use failures::Agreed;
 pub use inter::Intercommunicator;
-pub use ongoing::{Combine, Ongoing, Undertaking};
+pub use ongoing::Ongoing;
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use recorded::AgreeingFailed;
 pub use recovery::{BlankPartner, CollectiveMode, FtModes, RecoverFlags, Recovery};
 pub use split::{Part, SplitBy, hardware};
-pub use swap::Swapping;
 pub use topologies::{Edge, Topology};
 
 use std::fmt::Write;
@@ -89,6 +88,8 @@ struct Inner {
     /// Whom ranks name: the members, or the other group of an inter-communicator.
     group: Group,
     rank: Rank,
+    /// How many members there are; of the local group where there are two.
+    size: u32,
     /// Another one after a recovery in place.
     context: AtomicU32,
     /// What is special about an inter-communicator.
@@ -218,21 +219,6 @@ impl Label {
     }
 }
 
-/// How a reduction combines packed elements: the last argument becomes the first op the second. Where there is no second, it is
-/// what stands in the last, and otherwise the last overlaps neither. It is called with any number of them: a part of those that a rank
-/// gives, or those of several ranks, one behind the other.
-pub type Reduce<'a> = &'a mut dyn FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory);
-
-/// The same by a function that knows two memories alone: it sets its second to first op second.
-fn in_place(
-    mut combine: impl FnMut(Payload<'_>, &mut UserMemory),
-) -> impl FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) {
-    move |left, right, out| {
-        right.map(|right| out.write_at(0, right));
-        combine(left, out);
-    }
-}
-
 impl Communicator {
     /// One that is there from the beginning, under a number that is known.
     pub(crate) fn new(
@@ -261,10 +247,7 @@ impl Communicator {
         let threads = if process.is_shared() { Threads::Many } else { Threads::One };
         let named = inter.as_ref().map_or(&group, |inter| &inter.remote);
         let standing = match &inter {
-            Some(inter) => {
-                inter.bridge.inner.standing.part_pair();
-                Arc::clone(&inter.bridge.inner.standing)
-            }
+            Some(inter) => Arc::clone(&inter.bridge.inner.standing),
             None => process.failures().watch(lease.number() * 2, identity, rank, Arc::new(group.clone())),
         };
         let inner = Inner {
@@ -275,6 +258,7 @@ impl Communicator {
             process,
             group: named.settled(),
             rank,
+            size: group.size(),
             context: AtomicU32::new(lease.number()),
             inter: inter.map(Box::new),
             topology,
@@ -312,7 +296,7 @@ impl Communicator {
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.group().size()
+        self.inner.size
     }
 
     /// The members; those of the local group where there are two.

@@ -62,9 +62,9 @@ pub use attributes::Key;
 pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
-    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Communicator, Duplicating, Edge, FtModes,
-    Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend, Received, RecoverFlags, Recovery,
-    Reduce, SplitBy, Status, Topology, hardware,
+    Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Combining, Communicator, Duplicating, Edge,
+    FtModes, Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend, Received, RecoverFlags,
+    Recovery, SplitBy, Status, Topology, hardware,
 };
 pub use datatype::Operator;
 pub use derive::Datatype;
@@ -111,7 +111,7 @@ pub mod shape {
 
 /// Claims on memory, and requests by name: what the C interface is built on.
 pub mod claims {
-    pub use crate::communicator::{Called, Combine, Reduce, Share, Swapping, Undertaking};
+    pub use crate::communicator::{Called, CombineFn, OwnedCombining, SentCombineFn};
     pub use crate::scattered::{Gathered, Scattered};
     pub use fabric::{Heap, Payload, Pool, Room, UserMemory, copy, made};
     pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};

@@ -12,7 +12,7 @@ use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::{Message, Mode, Outcome, Rank, Receiving, RequestId, Sending};
 
-use crate::communicator::{Communicator, Status};
+use crate::communicator::{Combining, Communicator, Status};
 use crate::future::{forget, wake_later};
 use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
 use crate::values::{Growing, Landing, Outbound, inbound, outbound, values_in};
@@ -221,7 +221,7 @@ impl Communicator {
     /// A lost peer, here and in all collective operations.
     pub fn barrier(&self) -> Result<()> {
         self.check(|| "barrier".to_owned())?;
-        self.perform(Collective::Barrier, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _, _| {})
+        self.perform(Collective::Barrier, Payload::EMPTY, UserMemory::EMPTY, Combining::Nothing)
     }
 
     /// Brings the root's values to all; everybody gives room of the same length (MPI 5.0 §6.4).
@@ -236,7 +236,7 @@ impl Communicator {
         if self.rank() == root {
             landing.load(values)?;
         }
-        self.perform(Collective::Bcast { root, bytes }, Payload::EMPTY, memory, &mut |_, _, _| {})?;
+        self.perform(Collective::Bcast { root, bytes }, Payload::EMPTY, memory, Combining::Nothing)?;
         landing.land(values, bytes)
     }
 
@@ -295,7 +295,7 @@ impl Communicator {
     ) -> Result<()> {
         let outbound = outbound(values)?;
         let (memory, landing) = inbound(all)?;
-        self.perform(collective, outbound.payload, memory, &mut |_, _, _| {})?;
+        self.perform(collective, outbound.payload, memory, Combining::Nothing)?;
         landing.land(all, all.len() * value_bytes::<T>())
     }
 
@@ -345,18 +345,9 @@ impl Communicator {
         operator: Operator,
     ) -> Result<Vec<T>> {
         let mut result = vec![T::default(); results];
-        let mut failed = None;
-        self.perform(collective, reading(values), writing(&mut result), &mut |left, right, out| {
-            let count = out.bytes() / value_bytes::<T>();
-            let done = match right {
-                None => datatype::reduce_packed(operator, T::DATATYPE, count, left, out),
-                Some(right) => datatype::reduce_apart(operator, T::DATATYPE, count, [left, right], out),
-            };
-            if let Err(error) = done {
-                failed = Some(Error::new(Class::Internal, error.to_string()));
-            }
-        })?;
-        failed.map_or(Ok(result), Err)
+        let combining = Combining::Predefined(operator, T::DATATYPE);
+        self.perform(collective, reading(values), writing(&mut result), combining)?;
+        Ok(result)
     }
 
     fn reduction<T: Transferable>(&self, values: &[T], operator: Operator) -> Result<Reduction> {

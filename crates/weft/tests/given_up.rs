@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::on_each_fabric;
-use weft::claims::{Payload, UserMemory};
+use weft::claims::{OwnedCombining, Payload, UserMemory};
 use weft::collectives::{Buffers, Collective};
 use weft::{Class, CollectiveMode, Communicator, FtMode, FtModes, Group, Operator, Rank, Session};
 
@@ -21,7 +21,7 @@ fn works(comm: &Communicator) {
 
 fn begin_barrier(comm: &Communicator) -> weft::Ongoing {
     let buffers = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
-    comm.start(Collective::Barrier, buffers, None, None, None)
+    comm.start(Collective::Barrier, buffers, OwnedCombining::Nothing, None, None)
 }
 
 /// The world, and an atomic copy of it.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::on_each_fabric;
-use weft::claims::{Payload, UserMemory};
+use weft::claims::{OwnedCombining, Payload, UserMemory};
 use weft::collectives::{Buffers, Collective};
 use weft::{
     Class, CollectiveMode, Communicator, Comparison, FtMode, FtModes, Group, MessageMode, Operator, Rank,
@@ -181,7 +181,7 @@ fn r7_the_world_shrinks_with_all_that_was_made_from_it() {
 
 fn begin_barrier(comm: &Communicator) -> weft::Ongoing {
     let buffers = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
-    comm.start(Collective::Barrier, buffers, None, None, None)
+    comm.start(Collective::Barrier, buffers, OwnedCombining::Nothing, None, None)
 }
 
 /// A broadcast to which one member comes too late: it has revoked the communicator, having heard that the root is through, or

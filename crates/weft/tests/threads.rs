@@ -2,12 +2,13 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{on_each_fabric, on_each_fabric_for, on_fabrics_for};
 use weft::claims::{Heap, Payload, UserMemory};
 use weft::collectives::{self, Collective, Reduction};
-use weft::{Class, Communicator, Config, FabricName, Operator, Rank, Threads, run_threads};
+use weft::{Class, Combining, Communicator, Config, FabricName, Operator, Rank, Threads, run_threads};
 
 #[test]
 fn a_ring_of_four() {
@@ -163,16 +164,16 @@ fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
             let reduction = Reduction { count, operator, in_place: false };
             let input: &'static [u8] = vec![0; 8 * count].leak();
             let output = Heap::new(8 * count);
-            let (mut calls, here) = (0, world.rank().0);
-            let mut combine = |input: Payload<'_>, other: Option<Payload<'_>>, inout: &mut UserMemory| {
+            let (calls, here) = (Cell::new(0), world.rank().0);
+            let combine = |input: Payload<'_>, other: Option<Payload<'_>>, inout: &mut UserMemory| {
                 other.map(|other| inout.write_at(0, other));
-                calls += 1;
-                assert!(here != 0 || calls > 1, "this function of the program has a bug");
+                calls.set(calls.get() + 1);
+                assert!(here != 0 || calls.get() > 1, "this function of the program has a bug");
                 inout.write_at(0, input);
             };
             let ended = catch_unwind(AssertUnwindSafe(|| {
                 let (everywhere, input) = (Collective::Allreduce(reduction), Payload::from(input));
-                world.perform(everywhere, input, output.memory(), &mut combine)
+                world.perform(everywhere, input, output.memory(), Combining::By(&combine))
             }));
             let is_good = ended.is_ok_and(|ended| ended.is_ok());
             if count == 1 {

@@ -50,58 +50,12 @@ pub struct Board {
     seats: Vec<Seat>,
     /// Whether this member has left it.
     has_left: Word,
-    pair: Option<Pair>,
+    /// The beginning of the board, and each member's place.
+    head: Window<BOARD_PLACES>,
+    windows: Box<[Window<BOARD_PLACE_BYTES>]>,
     pull: bool,
     /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED` where it may not.
     read_from: Word,
-}
-
-/// A board of two members, as one of them has it: what is done there all the time, in as few steps as it takes. Everything is as the
-/// method of [`Board`] of the same name says.
-pub struct Pair {
-    head: Window<BOARD_PLACES>,
-    own: Window<BOARD_PLACE_BYTES>,
-    other: Window<BOARD_PLACE_BYTES>,
-}
-
-impl Pair {
-    fn new(segment: &Segment, at: usize, places: &Places) -> Pair {
-        let place = |place| Window::new(segment, places.through_at(place));
-        Pair { head: Window::new(segment, at), own: place(places.here()), other: place(1 - places.here()) }
-    }
-
-    /// Writes an entry of no more than [`Board::LINE_BYTES_MAX`] bytes.
-    #[inline(always)]
-    pub fn put(&self, number: u32, payload: Payload<'_>) {
-        places::put_line(&self.own, 0, number, payload);
-    }
-
-    /// What the other's entry of that number [announces](Board::announced), if it is there.
-    #[inline(always)]
-    #[must_use]
-    pub fn entry(&self, number: u32) -> Option<[u32; 2]> {
-        places::entry(&self.other, 0, number)
-    }
-
-    /// Lends so many bytes of the other's entry.
-    #[inline(always)]
-    pub fn read<R>(&self, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        places::read(&self.other, (0, number), bytes, reader)
-    }
-
-    /// This member is through with all up to that number.
-    #[inline(always)]
-    pub fn pass(&self, number: u32) {
-        places::pass(&self.own, 0, number);
-    }
-
-    /// Whether the other one is to be [woken](Board::wake).
-    #[inline(always)]
-    #[must_use]
-    pub fn is_awaited(&self) -> bool {
-        crash::point();
-        places::is_awaited(&self.head, 0)
-    }
 }
 
 impl Boards {
@@ -143,9 +97,23 @@ impl Boards {
             let places = Places::new(at, here, seats.len() as u32);
             let trays = Trays::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
             let (has_left, has_trays) = (Word::new(0), [Word::new(0), Word::new(0)]);
-            let pair = (seats.len() == 2).then(|| Pair::new(&self.segment, at, &places));
+            let head = Window::new(&self.segment, at);
+            let window = |place| Window::new(&self.segment, places.through_at(place));
+            let windows = (0..seats.len() as u32).map(window).collect();
             let (segment, pull, read_from) = (self.segment.clone(), self.pull, Word::new(reads::UNTRIED));
-            Board { segment, number, places, trays, has_trays, seats, has_left, pair, pull, read_from }
+            Board {
+                segment,
+                number,
+                places,
+                trays,
+                has_trays,
+                seats,
+                has_left,
+                head,
+                windows,
+                pull,
+                read_from,
+            }
         })
     }
 
@@ -195,18 +163,22 @@ impl Board {
         self.places.members()
     }
 
-    /// The same board, if it has two members.
     #[inline(always)]
-    #[must_use]
-    pub fn pair(&self) -> Option<&Pair> {
-        self.pair.as_ref()
+    fn own(&self) -> &Window<BOARD_PLACE_BYTES> {
+        &self.windows[self.places.here() as usize]
+    }
+
+    /// That member's place; that of the last one for those that do not exist.
+    #[inline(always)]
+    fn of(&self, place: u32) -> &Window<BOARD_PLACE_BYTES> {
+        &self.windows[(place as usize).min(self.windows.len() - 1)]
     }
 
     /// Writes this member's entry of that number, which is two parts, one behind the other. Those who may sleep are to be
     /// [woken](Board::wake) afterwards.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, number: u32, parts: [Payload<'_>; 2]) {
-        self.places.put(self.segment.memory(), number, parts);
+        places::put(self.own(), (0, number), parts);
     }
 
     /// Writes a part of this member's entry of that number, which is [posted](Board::post) when all of it is written; as much of
@@ -224,30 +196,31 @@ impl Board {
 
     /// Whether the member at that place has written its entry of that number. It may have written later ones only if
     /// this one is [through](Board::through) with it.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn has(&self, place: u32, number: u32) -> bool {
-        self.places.has(self.segment.memory(), place, number)
+        self.windows.get(place as usize).is_some_and(|window| places::has(window, (0, number)))
     }
 
     /// As [`Board::has`], for an entry that is to be so long.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn has_all(&self, place: u32, number: u32, bytes: usize) -> bool {
-        self.places.has_all(self.segment.memory(), (place, number), bytes)
+        places::fetch(self.of(place), (0, number), 1, bytes);
+        self.has(place, number)
     }
 
     /// Fetches another member's entry of that number ahead of its use, where a member that gives and gets nothing may have
     /// written it already.
-    #[inline]
+    #[inline(always)]
     pub fn look_ahead(&self, place: u32, number: u32, bytes: usize) {
-        self.places.look_ahead(self.segment.memory(), (place, number), bytes);
+        places::fetch(self.of(place), (0, number), 0, bytes);
     }
 
     /// Makes ready to write this member's entry of that number, with which all others are through.
-    #[inline]
+    #[inline(always)]
     pub fn make_ready(&self, number: u32, bytes: usize) {
-        self.places.make_ready(self.segment.memory(), number, bytes);
+        places::fetch_to_write(self.own(), (0, number), bytes);
     }
 
     /// The length of an entry that is there, as its writer says.
@@ -258,9 +231,9 @@ impl Board {
     }
 
     /// Lends so many bytes of an entry that is there; no more than an entry can hold.
-    #[inline]
+    #[inline(always)]
     pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        self.places.read(self.segment.memory(), (place, number), bytes, reader)
+        places::read(self.of(place), (0, number), bytes, reader)
     }
 
     /// Whether this member can give pieces through that ring: takes the memory for them when it is asked first. Not where there is
@@ -323,7 +296,7 @@ impl Board {
     }
 
     /// As [`Board::read`] or [`Board::read_piece`] of the short ring, as the entry says that the member at that place has written.
-    #[inline]
+    #[inline(always)]
     pub fn read_either<R>(
         &self,
         place: u32,
@@ -341,20 +314,20 @@ impl Board {
 
     /// How many bytes in all, and in how many pieces, an entry that is there announces, as its writer says; 0 pieces where it
     /// holds all itself.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn announced(&self, place: u32, number: u32) -> [u32; 2] {
-        self.places.announced(self.segment.memory(), place, number)
+        places::announced(self.of(place), (0, number))
     }
 
     /// Says that this member is through with all entries up to that number.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&self, number: u32) {
-        self.places.pass(self.segment.memory(), number);
+        places::pass(self.own(), 0, number);
     }
 
     /// The number up to which the member at that place is through.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn through(&self, place: u32) -> u32 {
         self.places.through(self.segment.memory(), place)
@@ -462,10 +435,10 @@ impl Board {
 
     /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
     /// long.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&self) {
         crash::point();
-        if self.places.is_awaited(self.segment.memory()) {
+        if places::is_awaited(&self.head, 0) {
             self.wake_sleepers();
         }
     }
@@ -537,38 +510,24 @@ mod tests {
         assert!(!members[0].has(3, 1), "there is no such member");
     }
 
-    /// Two members have the same board in a shorter way.
+    /// An entry of one line is written in one step, and is as any other.
     #[test]
-    fn a_pair_is_the_board() {
+    fn entries_of_any_length_are_alike() {
         let members = all(&boards(2), 2);
-        let pairs: Vec<&Pair> = members.iter().map(|member| member.pair().expect("there are two")).collect();
-        let data: Vec<u8> = (1..=Board::LINE_BYTES_MAX as u8).collect();
-        for number in 1..=2 * Board::DEPTH {
-            let (writer, reader) = ((number % 2) as usize, 1 - (number % 2) as usize);
-            let bytes = number as usize % (data.len() + 1);
-            assert_eq!(pairs[reader].entry(number), None);
-            pairs[writer].put(number, Payload::from(&data[..bytes]));
-            assert_eq!(pairs[writer].entry(number), None, "that is the other's");
-            assert_eq!(pairs[reader].entry(number), Some([bytes as u32, 0]));
-            assert_eq!(pairs[reader].read(number, bytes, |payload| payload.to_vec()), data[..bytes]);
-            assert!(members[reader].has(writer as u32, number));
-            assert_eq!(members[reader].bytes(writer as u32, number), bytes);
-            pairs[writer].pass(number);
-            assert_eq!(members[reader].through(writer as u32), number);
+        let data: Vec<u8> = (0..Board::PAYLOAD_BYTES_MAX).map(|at| at as u8).collect();
+        for number in 1..=4 * Board::DEPTH {
+            let (writer, reader) = (number % 2, 1 - number % 2);
+            let bytes = number as usize * 7 % (2 * Board::LINE_BYTES_MAX);
+            assert!(!members[reader as usize].has(writer, number));
+            members[writer as usize].put(number, [Payload::from(&data[..bytes]), Payload::EMPTY]);
+            assert!(!members[writer as usize].has(reader, number), "that is the other's");
+            let reader = &members[reader as usize];
+            assert!(reader.has(writer, number) && reader.has_all(writer, number, bytes));
+            assert_eq!(reader.announced(writer, number), [bytes as u32, 0]);
+            assert_eq!(reader.read(writer, number, bytes, |payload| payload.to_vec()), data[..bytes]);
+            members[writer as usize].pass(number);
+            assert_eq!(reader.through(writer), number);
         }
-        assert!(!pairs[0].is_awaited());
-        members[1].await_others();
-        assert!(pairs[0].is_awaited() && pairs[1].is_awaited());
-        members[1].await_no_more();
-        assert!(all(&boards(3), 3).iter().all(|member| member.pair().is_none()));
-    }
-
-    #[test]
-    #[should_panic(expected = "assertion")]
-    fn what_is_longer_than_a_line_is_no_line() {
-        let members = all(&boards(2), 2);
-        let data = [0; Board::LINE_BYTES_MAX + 1];
-        members[0].pair().unwrap().put(1, Payload::from(&data[..]));
     }
 
     #[test]

@@ -73,7 +73,7 @@ mod loom_tests;
 pub use crate::{
     anonymous::{anew, memfd_refusal},
     bell::ShmBell,
-    board::{Board, Boards, Pair},
+    board::{Board, Boards},
     cma::{Refusal, least_read_ns},
     common::Common,
     handout::{HandoutError, Offer, fetch},

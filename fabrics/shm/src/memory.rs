@@ -42,13 +42,6 @@ pub trait Memory {
         self.word(offset).store(number, Ordering::Release);
     }
 
-    /// What is told of the entry at `offset`, if it is there under that number.
-    #[inline(always)]
-    fn entry(&self, offset: usize, number: u32) -> Option<[u32; 2]> {
-        let is_there = self.word(offset).load(Ordering::Acquire) == number;
-        is_there.then(|| self.take_words(offset + BOARD_BYTES_WORD))
-    }
-
     /// The number of the line at `offset`, a multiple of 64.
     #[inline(always)]
     fn number(&self, offset: usize) -> &Word {
@@ -332,17 +325,6 @@ mod mapped {
                 fabric::copy(payload.start(), line.add(BOARD_PAYLOAD), payload.bytes());
                 line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().write_unaligned(told);
                 Word::from_ptr(line.cast()).store(number, Ordering::Release);
-            }
-        }
-
-        #[inline(always)]
-        fn entry(&self, offset: usize, number: u32) -> Option<[u32; 2]> {
-            assert!(offset.is_multiple_of(LINE));
-            let line = self.place(offset, LINE);
-            // SAFETY: as above; any bit pattern is a `u32`, and who has seen the number sees what was written before it.
-            unsafe {
-                let is_there = Word::from_ptr(line.cast()).load(Ordering::Acquire) == number;
-                is_there.then(|| line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().read_unaligned())
             }
         }
 

@@ -9,8 +9,9 @@ use fabric::{Payload, crash};
 
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS,
-    BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
-    BOARD_PLACES, BOARD_PREFERS, BOARD_READS, BOARD_STANDS, BOARD_WAITING, BOARD_WAYS, LINE,
+    BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_LINE_BYTES_MAX, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
+    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_PREFERS, BOARD_READS, BOARD_STANDS, BOARD_WAITING, BOARD_WAYS,
+    LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
@@ -92,21 +93,15 @@ impl Places {
         self.here == place
     }
 
-    #[inline]
-    pub fn put(&self, memory: &impl Memory, number: u32, [front, back]: [Payload<'_>; 2]) {
-        debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
-        let front_bytes = self.fill(memory, number, 0, front);
-        let back_bytes = if back.bytes() > 0 { self.fill(memory, number, front_bytes, back) } else { 0 };
-        self.post(memory, number, front_bytes + back_bytes);
+    #[cfg(test)]
+    pub fn put(&self, memory: &impl Memory, number: u32, parts: [Payload<'_>; 2]) {
+        put(memory, (self.through_at(self.here), number), parts);
     }
 
     /// Writes a part of this member's entry of that number, which is not there yet, as far as there is room; how much.
     #[inline]
     pub fn fill(&self, memory: &impl Memory, number: u32, at: usize, part: Payload<'_>) -> usize {
-        let at = at.min(BOARD_PAYLOAD_BYTES_MAX);
-        let part = part.part(0, BOARD_PAYLOAD_BYTES_MAX - at);
-        memory.put(self.entry_at(self.here, number) + BOARD_PAYLOAD + at, part);
-        part.bytes()
+        fill(memory, (self.through_at(self.here), number), at, part)
     }
 
     /// The entry of that number is there, and so long.
@@ -119,43 +114,18 @@ impl Places {
     /// them where all stands in the entry.
     #[inline]
     pub fn announce(&self, memory: &impl Memory, number: u32, told: [u32; 2]) {
-        let entry = self.entry_at(self.here, number);
-        memory.put_words(entry + BOARD_BYTES_WORD, told);
-        crash::point();
-        memory.word(entry).store(number, Ordering::Release);
+        announce(memory, (self.through_at(self.here), number), told);
     }
 
     /// What an entry that is there [announces](Places::announce), as its writer says.
     #[inline]
     pub fn announced(&self, memory: &impl Memory, place: u32, number: u32) -> [u32; 2] {
-        memory.take_words(self.entry_at(place, number) + BOARD_BYTES_WORD)
+        announced(memory, (self.through_at(place), number))
     }
 
     #[inline]
     pub fn has(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
-        place < self.members && memory.word(self.entry_at(place, number)).load(Ordering::Acquire) == number
-    }
-
-    /// As [`Places::has`], and fetches the lines behind the first of an entry that is to be so long.
-    #[inline]
-    pub fn has_all(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) -> bool {
-        let entry = self.entry_at(place, number);
-        (1..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
-        self.has(memory, place, number)
-    }
-
-    /// Fetches the lines of this member's entry of that number, which is to be written next.
-    #[inline]
-    pub fn make_ready(&self, memory: &impl Memory, number: u32, bytes: usize) {
-        let entry = self.entry_at(self.here, number);
-        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch_to_write(entry + line * LINE));
-    }
-
-    /// Fetches the lines of another member's entry of that number, which may be there already.
-    #[inline]
-    pub fn look_ahead(&self, memory: &impl Memory, (place, number): (u32, u32), bytes: usize) {
-        let entry = self.entry_at(place, number);
-        (0..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
+        place < self.members && has(memory, (self.through_at(place), number))
     }
 
     #[inline]
@@ -164,7 +134,7 @@ impl Places {
         (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn read<R>(
         &self,
         memory: &impl Memory,
@@ -175,7 +145,7 @@ impl Places {
         read(memory, (self.through_at(place), number), bytes, reader)
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn pass(&self, memory: &impl Memory, number: u32) {
         pass(memory, self.through_at(self.here), number);
     }
@@ -334,7 +304,7 @@ impl Places {
     }
 
     /// Whether a member waits that may sleep; to be asked after something was written for it.
-    #[inline]
+    #[cfg(test)]
     pub fn is_awaited(&self, memory: &impl Memory) -> bool {
         is_awaited(memory, self.at)
     }
@@ -352,17 +322,62 @@ impl Places {
     }
 }
 
-/// Writes the entry of who has the place that begins at `place`, where it stands in one line, as [`Places::put`].
+/// Writes the entry of that number of the member whose place begins at `place`: two parts, one behind the other.
 #[inline(always)]
-pub fn put_line(memory: &impl Memory, place: usize, number: u32, payload: Payload<'_>) {
-    crash::point();
-    memory.publish_entry(place + entry_in(number), number, [payload.bytes() as u32, 0], payload);
+pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [Payload<'_>; 2]) {
+    debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
+    if back.bytes() == 0 && front.bytes() <= BOARD_LINE_BYTES_MAX {
+        crash::point();
+        memory.publish_entry(place + entry_in(number), number, [front.bytes() as u32, 0], front);
+        return;
+    }
+    let front_bytes = fill(memory, (place, number), 0, front);
+    let back_bytes = if back.bytes() > 0 { fill(memory, (place, number), front_bytes, back) } else { 0 };
+    announce(memory, (place, number), [(front_bytes + back_bytes) as u32, 0]);
 }
 
-/// What the entry [announces](Places::announced), if it is there in that place.
+/// Writes a part of an entry that is not there yet, as far as there is room; how much.
 #[inline(always)]
-pub fn entry(memory: &impl Memory, place: usize, number: u32) -> Option<[u32; 2]> {
-    memory.entry(place + entry_in(number), number)
+pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part: Payload<'_>) -> usize {
+    let at = at.min(BOARD_PAYLOAD_BYTES_MAX);
+    let part = part.part(0, BOARD_PAYLOAD_BYTES_MAX - at);
+    memory.put(place + entry_in(number) + BOARD_PAYLOAD + at, part);
+    part.bytes()
+}
+
+/// Makes an entry visible that is written, or whose piece is, with what it tells, as [`Places::announce`].
+#[inline(always)]
+pub fn announce(memory: &impl Memory, (place, number): (usize, u32), told: [u32; 2]) {
+    let entry = place + entry_in(number);
+    memory.put_words(entry + BOARD_BYTES_WORD, told);
+    crash::point();
+    memory.word(entry).store(number, Ordering::Release);
+}
+
+/// Whether the entry of that number is there in that place.
+#[inline(always)]
+pub fn has(memory: &impl Memory, (place, number): (usize, u32)) -> bool {
+    memory.word(place + entry_in(number)).load(Ordering::Acquire) == number
+}
+
+/// What an entry that is there tells, as [`Places::announced`].
+#[inline(always)]
+pub fn announced(memory: &impl Memory, (place, number): (usize, u32)) -> [u32; 2] {
+    memory.take_words(place + entry_in(number) + BOARD_BYTES_WORD)
+}
+
+/// Fetches the lines of an entry of so many bytes from that one on, which is read soon.
+#[inline(always)]
+pub fn fetch(memory: &impl Memory, (place, number): (usize, u32), first: usize, bytes: usize) {
+    let entry = place + entry_in(number);
+    (first..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
+}
+
+/// Fetches the lines of an entry of so many bytes that is written soon.
+#[inline(always)]
+pub fn fetch_to_write(memory: &impl Memory, (place, number): (usize, u32), bytes: usize) {
+    let entry = place + entry_in(number);
+    (0..lines_ahead(bytes)).for_each(|line| memory.prefetch_to_write(entry + line * LINE));
 }
 
 /// Lends so many bytes of the entry in that place.
@@ -508,7 +523,7 @@ impl Course {
 /// The lines of an entry so long that are fetched ahead of their use.
 #[inline(always)]
 fn lines_ahead(bytes: usize) -> usize {
-    (BOARD_PAYLOAD + bytes).div_ceil(LINE).min(LINES_AHEAD_MAX)
+    ((BOARD_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
 }
 
 /// Whether an entry may be written, where everybody is through up to a number.

@@ -9,7 +9,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 use crate::arguments::{self, bytes_of};
 use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::{resolve_committed, resolve_elements};
-use crate::bodies::swaps::{self, List};
+use crate::bodies::plain::{self, List};
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
@@ -91,7 +91,7 @@ fn check_same(gives: usize, expects: usize) -> Result<()> {
 /// # Safety
 /// See [`Way::call`].
 pub unsafe fn mpi_barrier(comm: MPI_Comm, way: Way) -> c_int {
-    if let Some(code) = swaps::barrier(&way, comm) {
+    if let Some(code) = plain::barrier(&way, comm) {
         return code;
     }
     // SAFETY: nothing is given, and nothing gotten.
@@ -119,7 +119,7 @@ pub unsafe fn mpi_bcast(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::bcast(&way, buffer, count, datatype, root, comm) } {
+    if let Some(code) = unsafe { plain::bcast(&way, (buffer, count, datatype), root, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -190,7 +190,7 @@ pub unsafe fn mpi_gather(
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::gather(&way, gives, gets, root, comm) } {
+    if let Some(code) = unsafe { plain::gather(&way, gives, gets, root, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -308,7 +308,7 @@ pub unsafe fn mpi_gatherv(
 ) -> c_int {
     let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::gatherv(&way, gives, all, root, comm) } {
+    if let Some(code) = unsafe { plain::gatherv(&way, gives, all, root, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -357,7 +357,7 @@ pub unsafe fn mpi_scatter(
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::scatter(&way, gives, gets, root, comm) } {
+    if let Some(code) = unsafe { plain::scatter(&way, gives, gets, root, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -408,7 +408,7 @@ pub unsafe fn mpi_scatterv(
 ) -> c_int {
     let (all, gets) = (list(sendbuf, sendcounts, displs, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::scatterv(&way, all, gets, root, comm) } {
+    if let Some(code) = unsafe { plain::scatterv(&way, all, gets, root, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -456,7 +456,7 @@ pub unsafe fn mpi_allgather(
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::exchange(&way, false, gives, gets, comm) } {
+    if let Some(code) = unsafe { plain::allgather(&way, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -497,7 +497,7 @@ pub unsafe fn mpi_allgatherv(
 ) -> c_int {
     let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::allgatherv(&way, gives, all, comm) } {
+    if let Some(code) = unsafe { plain::allgatherv(&way, gives, all, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -541,7 +541,7 @@ pub unsafe fn mpi_alltoall(
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::exchange(&way, true, gives, gets, comm) } {
+    if let Some(code) = unsafe { plain::alltoall(&way, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -587,7 +587,7 @@ pub unsafe fn mpi_alltoallv(
     let sends = list(sendbuf, sendcounts, sdispls, sendtype);
     let receives = list(recvbuf, recvcounts, rdispls, recvtype);
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::alltoallv(&way, sends, receives, comm) } {
+    if let Some(code) = unsafe { plain::alltoallv(&way, sends, receives, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {

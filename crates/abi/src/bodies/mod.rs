@@ -32,6 +32,7 @@ pub mod operators;
 pub mod packing;
 pub mod partitioned;
 pub mod persistent;
+pub(crate) mod plain;
 pub mod point_to_point;
 pub(crate) mod pointers;
 pub mod probes;
@@ -41,7 +42,6 @@ mod request_lists;
 pub mod request_status;
 pub mod sessions;
 pub mod statuses;
-pub(crate) mod swaps;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timers;

@@ -7,9 +7,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datatype::{
-    Datatype, Operator, Pair, Predefined, pack_memory, reduce_apart, reduce_elements, reduce_packed, unpack,
-};
+use datatype::{Datatype, Operator, Pair, Predefined, combine_packed, pack_memory, reduce_elements, unpack};
 use weft::claims::{Payload, UserMemory};
 use weft::{Class, Error, Result};
 
@@ -52,33 +50,26 @@ impl Operation {
         self
     }
 
-    /// Combines packed elements: `out = left op right`, as far as all reach; without `right`, it is what stands in `out`.
+    /// Combines packed elements: `out = left op right`, or `out = left op out` without `right`, as far as all reach.
     pub(crate) fn combine(&self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
-        let Some(right) = right else { return self.apply(left, out) };
-        let Operation::Predefined(operator, predefined) = self else {
-            let bytes = out.write_at(0, right);
-            return self.apply(left, &mut out.part(0, bytes));
-        };
-        let bytes = left.bytes().min(right.bytes()).min(out.bytes());
-        let count = bytes.checked_div(predefined.size() as usize).unwrap_or(0);
-        reduce_apart(*operator, *predefined, count, [left, right], out)
-            .expect("`resolve` has checked that the operator is defined for the datatype");
-    }
-
-    /// Combines packed elements: `inout = input op inout`, as far as both reach.
-    pub(crate) fn apply(&self, input: Payload<'_>, inout: &mut UserMemory) {
-        let bytes = input.bytes().min(inout.bytes());
-        match self {
-            Operation::Predefined(operator, predefined) => {
-                let element_bytes = predefined.size() as usize;
-                let count = bytes.checked_div(element_bytes).unwrap_or(0);
-                reduce_packed(*operator, *predefined, count, input, inout)
-                    .expect("`resolve` has checked that the operator is defined for the datatype");
+        if let Operation::Predefined(operator, predefined) = self {
+            return combine_packed(*operator, *predefined, left, right, out)
+                .expect("`resolve` has checked that the operator is defined for the datatype");
+        }
+        let mut out = match right {
+            None => out.part(0, left.bytes()),
+            Some(right) => {
+                let bytes = out.write_at(0, right);
+                out.part(0, bytes.min(left.bytes()))
             }
-            Operation::Search(operator, pair) => pair.search(is_for_highest(*operator), input, inout),
+        };
+        let bytes = out.bytes();
+        match self {
+            Operation::Predefined(..) => {}
+            Operation::Search(operator, pair) => pair.search(is_for_highest(*operator), left, &mut out),
             &Operation::User { object, handle, ref datatype, most, .. } => {
                 let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
-                Call { function: object.function, handle, datatype, most }.packed(count, input, inout);
+                Call { function: object.function, handle, datatype, most }.packed(count, left, &mut out);
             }
         }
     }

@@ -114,7 +114,7 @@ fn apply(operation: &Operation, input: &[i32], inout: &[i32]) -> Vec<i32> {
     let heap = Heap::new(size_of_val(inout));
     let mut memory = heap.memory();
     memory.write_at(0, Payload::from(&bytes(inout)[..]));
-    operation.apply(Payload::from(&bytes(input)[..]), &mut memory);
+    operation.combine(Payload::from(&bytes(input)[..]), None, &mut memory);
     let found = heap.payload().to_vec();
     found.as_chunks::<4>().0.iter().map(|&bytes| i32::from_ne_bytes(bytes)).collect()
 }
@@ -185,7 +185,7 @@ fn unaligned_packed_elements_are_copied_first() {
     let (input, inout) = (Heap::new(9), Heap::new(9));
     input.memory().write_at(1, Payload::from(&[3i32, 4].map(i32::to_ne_bytes).concat()[..]));
     inout.memory().write_at(1, Payload::from(&[5i32, 6].map(i32::to_ne_bytes).concat()[..]));
-    operation.apply(input.payload().after(1), &mut inout.memory().part(1, 8));
+    operation.combine(input.payload().after(1), None, &mut inout.memory().part(1, 8));
     assert_eq!(inout.payload().after(1).to_vec(), [35i32, 46].map(i32::to_ne_bytes).concat());
     assert_eq!(free(op), MPI_SUCCESS);
 }

@@ -10,7 +10,7 @@ use crate::bodies::across::{self, OverTwo};
 use crate::bodies::collectives::{amount, amounts, is_in_place, refuse_in_place, side, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
-use crate::bodies::swaps;
+use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::Counts;
 use crate::state::Runtime;
@@ -85,7 +85,8 @@ pub unsafe fn mpi_reduce(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::reduce_to(&way, sendbuf, recvbuf, count, datatype, op, root, comm) } {
+    let plain = unsafe { plain::reduce(&way, (sendbuf, count, datatype), recvbuf, op, root, comm) };
+    if let Some(code) = plain {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -173,7 +174,7 @@ pub unsafe fn mpi_allreduce(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::allreduce(&way, sendbuf, recvbuf, count, datatype, op, comm) } {
+    if let Some(code) = unsafe { plain::allreduce(&way, sendbuf, (recvbuf, count, datatype), op, comm) } {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
@@ -201,7 +202,7 @@ pub unsafe fn mpi_scan(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::scan(&way, false, (sendbuf, recvbuf), count, datatype, op, comm) } {
+    if let Some(code) = unsafe { plain::scan(&way, false, sendbuf, (recvbuf, count, datatype), op, comm) } {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
@@ -223,7 +224,7 @@ pub unsafe fn mpi_exscan(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::scan(&way, true, (sendbuf, recvbuf), count, datatype, op, comm) } {
+    if let Some(code) = unsafe { plain::scan(&way, true, sendbuf, (recvbuf, count, datatype), op, comm) } {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
@@ -246,9 +247,9 @@ pub unsafe fn mpi_reduce_scatter_block(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    let swapped =
-        unsafe { swaps::reduce_scatter_block(&way, sendbuf, recvbuf, recvcount, datatype, op, comm) };
-    if let Some(code) = swapped {
+    let plain =
+        unsafe { plain::reduce_scatter_block(&way, sendbuf, (recvbuf, recvcount, datatype), op, comm) };
+    if let Some(code) = plain {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -286,8 +287,8 @@ pub unsafe fn mpi_reduce_scatter(
     way: Way,
 ) -> c_int {
     // SAFETY: the program's promises are handed on.
-    let swapped = unsafe { swaps::reduce_scatter(&way, sendbuf, recvbuf, recvcounts, datatype, op, comm) };
-    if let Some(code) = swapped {
+    let plain = unsafe { plain::reduce_scatter(&way, sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+    if let Some(code) = plain {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {

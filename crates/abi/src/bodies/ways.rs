@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use weft::claims::{Called, Combine, Payload, Reduce, UserMemory};
+use weft::claims::{Called, OwnedCombining, Payload, UserMemory};
 use weft::collectives::{Around, Block, Buffers, Collective, Crossing, Listed, Schedule, Surround, Uneven};
-use weft::{Communicator, Error, Rank, Result};
+use weft::{Combining, Communicator, Error, Rank, Result};
 
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
@@ -313,10 +313,15 @@ impl Described {
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind(comm)? };
         let (payload, lent) = (input.payload, output.lend());
-        let combine: Reduce<'_> = &mut |left, right, out| {
+        let by = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
             if let Some(operation) = &self.operation {
                 operation.combine(left, right, out);
             }
+        };
+        let combine = match self.operation {
+            None => Combining::Nothing,
+            Some(Operation::Predefined(operator, predefined)) => Combining::Predefined(operator, predefined),
+            Some(_) => Combining::By(&by),
         };
         match &self.what {
             What::Even(collective) => comm.perform(*collective, payload, lent, combine)?,
@@ -355,16 +360,21 @@ impl Described {
         if let Some(error) = self.refused(comm) {
             if comm.is_inter() && self.tag.is_none() {
                 let nothing = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
-                drop(comm.start_schedule(Schedule::idle(), nothing, None, None, called));
+                drop(comm.start_schedule(Schedule::idle(), nothing, OwnedCombining::Nothing, None, called));
             }
             return Err(error);
         }
         // SAFETY: the caller's promise is handed on.
         let (input, mut output) = unsafe { self.bind(comm)? };
-        let combine = self
-            .operation
-            .clone()
-            .map(|operation| -> Combine { Box::new(move |left, right| operation.apply(left, right)) });
+        let combine = match self.operation.clone() {
+            None => OwnedCombining::Nothing,
+            Some(Operation::Predefined(operator, predefined)) => {
+                OwnedCombining::Predefined(operator, predefined)
+            }
+            Some(operation) => {
+                OwnedCombining::By(Box::new(move |left, right, out| operation.combine(left, right, out)))
+            }
+        };
         let buffers = Buffers { input: input.payload, output: output.lend() };
         let ongoing = match self.what {
             What::Even(collective) if !comm.is_inter() => {

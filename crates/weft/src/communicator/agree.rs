@@ -11,8 +11,9 @@ use job::error::{Class, Error, Result};
 use job::lock::lock;
 use messaging::Rank;
 
+use super::combining::{Combining, in_place};
 use super::topologies::Arranged;
-use super::{Communicator, Kept, Label, Parts, in_place};
+use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{Lease, Proposal, Spread, mix};
 use crate::group::Group;
 use crate::memory::{reading, writing};
@@ -121,7 +122,7 @@ impl Communicator {
             return Ok(ballot);
         }
         let (mine, mut all) = (ballot.encode(), [0; BALLOT_BYTES]);
-        self.perform(Ballot::COMBINE, reading(&mine), writing(&mut all), &mut in_place(combine))?;
+        self.perform(Ballot::COMBINE, reading(&mine), writing(&mut all), Combining::By(&in_place(combine)))?;
         Ok(Ballot::read(Payload::from(&all[..])))
     }
 

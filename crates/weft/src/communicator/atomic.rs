@@ -27,12 +27,6 @@ impl Completed {
         self.blocking.store(self.blocking.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// One that was taken for over has failed.
-    #[cold]
-    pub(super) fn one_less(&self) {
-        self.blocking.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// One that was begun is over.
     pub(super) fn one_begun(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);

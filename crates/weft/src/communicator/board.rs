@@ -7,6 +7,7 @@
 mod beside;
 mod elsewhere;
 mod facing;
+mod of_two;
 mod pairs;
 mod passage;
 mod pieces;
@@ -16,10 +17,8 @@ mod plan;
 #[cfg(test)]
 mod reads_tests;
 mod several;
-mod shares;
 #[cfg(test)]
 mod sums_tests;
-mod swaps;
 #[cfg(test)]
 mod switches_tests;
 mod trials;
@@ -28,7 +27,7 @@ mod turn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Listed, judge};
+use collectives::{Activity, Block, Buffers, Cause, Collective, Cores, Failed, Listed, judge};
 use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};
 use job::fabrics::{Board, Boards, Course, Ring, is_before};
@@ -41,9 +40,9 @@ pub(super) use self::elsewhere::Watch;
 use self::pairs::Pairs;
 use self::pieces::{Carried, is_whole};
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then, others};
-pub use self::shares::Share;
 use self::turn::{Flow, Turn};
-use super::{Communicator, Reduce};
+use super::Communicator;
+use super::combining::Combining;
 use crate::memory::{giving, reading, writing};
 use crate::process::WaitsFor;
 use crate::recent::Kind;
@@ -66,63 +65,69 @@ pub(super) struct Bulletin {
 /// since rank 0 is lost.
 pub(super) type Founded = Result<Option<Box<Bulletin>>>;
 
-/// How a swap goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Swapped {
-    /// What was to come is here, or nothing was.
-    Got,
-    /// It is so long, which is not as long as it was to be; told of messages alone.
-    Odd(usize),
-    /// It is not there yet.
-    Awaited,
-}
-
 /// An operation on a board, of which this member is through with it when it is dropped.
 struct Visit<'a> {
     of: &'a Communicator,
     bulletin: &'a Bulletin,
     turn: Guard<'a, Turn>,
     number: u32,
+    /// Of two members: data goes from one to the other, one operation behind the other.
+    goes_on_behind: bool,
 }
 
 impl Communicator {
-    /// Does an operation on the board, where there is one and it fits. `None`: nothing has happened.
-    #[inline]
+    /// Does an operation on the board, if there is to be one and it fits. `None`: nothing has happened.
     pub(super) fn perform_by_board(
         &self,
         collective: Collective,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Option<Result<()>> {
-        let plan = self.plan(collective)?;
-        self.perform_plan(&plan, input, output, reduce)
+        self.perform_plan(self.plan(collective)?, input, output, combining)
     }
 
     /// Does what the plan says, where it fits, or goes in pieces.
-    #[inline]
     fn perform_plan(
         &self,
-        plan: &Plan<'_>,
+        plan: Plan<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
+    ) -> Option<Result<()>> {
+        if !plan.is_one_round() {
+            return self.perform_long_plan(plan, input, output, combining);
+        }
+        let visit = self.visit_at(plan.goes_up_tree(), plan.flow(), plan.longest_bytes())?;
+        Some(visit.and_then(|mut visit| match plan.of_two() {
+            Some(two) => visit.carry_of_two(two, input, output, combining),
+            None => visit.carry_out(&plan, false, input, output, combining),
+        }))
+    }
+
+    fn perform_long_plan(
+        &self,
+        plan: Plan<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        combining: Combining<'_>,
     ) -> Option<Result<()>> {
         let flow = plan.flow();
         if let Some(Carried { lengths, passed_bytes, .. }) = self.goes_in_pieces(plan.in_pieces()) {
-            let carry = |mut visit: Visit<'_>| visit.carry_pieces(plan, lengths, input, output, reduce);
+            let carry = |mut visit: Visit<'_>| visit.carry_pieces(&plan, lengths, input, output, combining);
             return Some(self.visit(flow, passed_bytes)?.and_then(carry));
         }
         if plan.goes_among_several() && self.shares_cores() {
             let visit = self.visit_at(matches!(plan.then, Then::Combined(_)), flow, 0)?;
-            return Some(visit.and_then(|mut visit| visit.carry_among_several(plan, input, output, reduce)));
+            return Some(
+                visit.and_then(|mut visit| visit.carry_among_several(&plan, input, output, combining)),
+            );
         }
-        let is_long = plan.is_one_piece() && self.shares_cores();
-        if !is_long && !plan.fits() {
+        if !plan.is_one_piece() || !self.shares_cores() {
             return None;
         }
         let visit = self.visit_at(plan.goes_up_tree(), flow, plan.longest_bytes())?;
-        Some(visit.and_then(|mut visit| visit.carry_out(plan, is_long, input, output, reduce)))
+        Some(visit.and_then(|mut visit| visit.carry_out(&plan, true, input, output, combining)))
     }
 
     /// Whether who waits for another gives a core away, so that one turn for all is better than several; the same at all.
@@ -138,7 +143,7 @@ impl Communicator {
     }
 
     /// This member's part in an operation, if that goes by boards.
-    #[inline]
+    #[inline(always)]
     fn plan(&self, collective: Collective) -> Option<Plan<'static>> {
         Plan::of(collective, self.inner.rank, self.size(), self.inner.process.cores())
     }
@@ -150,7 +155,7 @@ impl Communicator {
         listed: Listed<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Option<Result<()>> {
         let (here, size) = (self.inner.rank, self.size());
         if let Some(pairs) = Pairs::of(listed, here, size) {
@@ -168,10 +173,10 @@ impl Communicator {
             };
             let exchanged = visit.exchange(&pairs, input, output);
             drop(visit);
-            return Some(self.exchange_rest(exchanged, &pairs, input, output, reduce));
+            return Some(self.exchange_rest(exchanged, &pairs, input, output, combining));
         }
         let plan = Plan::listed(listed, here, size)?;
-        self.perform_plan(&plan, input, output, reduce)
+        self.perform_plan(plan, input, output, combining)
     }
 
     /// Exchanges the blocks that are too long for entries, as an operation of its own: of more than two members each counts it,
@@ -183,7 +188,7 @@ impl Communicator {
         pairs: &Pairs<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let goes_on = exchanged.as_ref().err().is_none_or(|error| error.class == Class::Truncated);
         let Some(rest) = pairs.rest().filter(|_| goes_on) else {
@@ -198,7 +203,7 @@ impl Communicator {
         };
         let (listed, buffers) = (rest.listed(), Buffers { input, output: output.part(0, output.bytes()) });
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
-        exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, reduce))
+        exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, combining))
     }
 
     /// Nothing is done in it any more: what it has kept for operations to come goes, unless somebody is within one.
@@ -222,7 +227,6 @@ impl Communicator {
     }
 
     /// The same; `at_once` where a board is to be had from the first operation on, so that sums are always made in one order.
-    #[inline]
     fn visit_at(&self, at_once: bool, flow: Flow, bytes: usize) -> Option<Result<Visit<'_>>> {
         // What has lost a member, or is revoked, says so by messages.
         if self.inner.standing.is_closed() {
@@ -237,34 +241,44 @@ impl Communicator {
             Err(lost) => return Some(Err(lost.clone())),
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
-        if turn.has_left || turn.is_message(flow, bytes) {
-            return None;
-        }
-        turn.note(flow);
-        let mut visit = Visit { of: self, bulletin, number: turn.course.next(), turn };
+        let Some(turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
+        let mut visit = self.visit_in(bulletin, turn, flow, bytes)?;
         Some(visit.begin().map(|()| visit))
     }
 
-    /// Another thread has begun another operation in the middle of this one, or the communicator has recovered.
-    #[cold]
-    fn lost_turn(&self, bulletin: &Bulletin) -> Error {
-        if !bulletin.begun.no_more.load(Ordering::SeqCst) {
-            return self.two_at_once();
+    /// The next operation on the board, about to begin; `None` where another thread is in one, or it goes by a message.
+    #[inline(always)]
+    fn enter_board<'a>(&'a self, bulletin: &'a Bulletin, flow: Flow, bytes: usize) -> Option<Visit<'a>> {
+        self.visit_in(bulletin, bulletin.turn.try_hold()?, flow, bytes)
+    }
+
+    /// The same for the thread that holds the turn.
+    #[inline(always)]
+    fn visit_in<'a>(
+        &'a self,
+        bulletin: &'a Bulletin,
+        mut turn: Guard<'a, Turn>,
+        flow: Flow,
+        bytes: usize,
+    ) -> Option<Visit<'a>> {
+        if turn.has_left || turn.is_message(flow, bytes) {
+            return None;
         }
-        match self.process().act(|engine| engine.closed(self.collective_context())) {
-            Some(failure) => self.nothing_comes(&failure),
-            None => {
-                let what = format!("{}: it was recovered in the middle of the operation", self.place());
-                Error::new(Class::ProcFailed, what).remedy("do the operation again")
-            }
-        }
+        let goes_on_behind = flow.goes_on_behind(turn.last);
+        turn.note(flow);
+        Some(Visit { of: self, bulletin, number: turn.course.next(), turn, goes_on_behind })
     }
 
     /// Another thread is in an operation, which is an error; or it takes the board away, and what there is to do goes by messages.
     #[cold]
     pub(super) fn turn_is_held(&self, bulletin: &Bulletin) -> Option<Error> {
         (!bulletin.begun.no_more.load(Ordering::SeqCst)).then(|| self.two_at_once())
+    }
+
+    /// What came from a member is not what was to come.
+    #[cold]
+    fn collective_receive_failed(&self, with: Rank, cause: Cause) -> Error {
+        self.told(&Failed { with, activity: Activity::Receiving, cause })
     }
 
     /// Several threads call collective operations of one communicator at the same time.
@@ -342,14 +356,18 @@ impl Communicator {
 
 impl Visit<'_> {
     /// The operation begins.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self) -> Result<()> {
         self.turn.course.begin();
-        if is_turn_due(self.number) {
-            self.of.process().progress();
-            if self.turn.owes_renewal || Course::is_renewal_due(self.number) {
-                return self.renew();
-            }
+        if is_turn_due(self.number) { self.make_turn() } else { Ok(()) }
+    }
+
+    /// A turn of progress is due, and perhaps a renewal.
+    #[cold]
+    fn make_turn(&mut self) -> Result<()> {
+        self.of.process().progress();
+        if self.turn.owes_renewal || Course::is_renewal_due(self.number) {
+            return self.renew();
         }
         Ok(())
     }
@@ -364,19 +382,20 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Writes this member's entry, and reads those that are for it.
+    /// Writes this member's entry, or gives its only piece, and reads what is for it.
     fn carry_out(
         &mut self,
         plan: &Plan<'_>,
-        is_long: bool,
+        is_piece: bool,
         input: Payload<'_>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let contribution = if plan.is_loaded { giving(output) } else { input };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
+        // Shown as early as can be: the rest is done while the lines are on their way.
         if plan.gives {
-            self.give(plan.entry().map(part), is_long)?;
+            self.give(plan.entry().map(part), is_piece)?;
         }
         if let Some(place) = plan.kept() {
             output.write_at(place, part(plan.own()));
@@ -393,7 +412,7 @@ impl Visit<'_> {
             Hears::Others => self.turn.course.heard_all(),
             _ => self.turn.course.heard_one(),
         }
-        self.bulletin.deliver(self.number, plan, part(plan.own()), (reduce, &mut self.turn.room), output);
+        self.bulletin.deliver(self.number, plan, part(plan.own()), (combining, &mut self.turn.room), output);
         Ok(())
     }
 
@@ -422,7 +441,7 @@ impl Visit<'_> {
             });
             if sent_bytes != block.bytes {
                 let mismatch = Cause::Mismatch { sent_bytes, expected_bytes: block.bytes };
-                return Err(self.of.swap_failed(from, mismatch));
+                return Err(self.of.collective_receive_failed(from, mismatch));
             }
             heard += 1;
         }
@@ -434,21 +453,33 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Writes this member's entry, when all members are through with the one whose place it takes.
-    fn give(&mut self, parts: [Payload<'_>; 2], is_long: bool) -> Result<()> {
-        if is_long {
-            self.await_room(self.board().pieces_round(Ring::Short))?;
-        } else {
-            self.await_room(Board::DEPTH)?;
-        }
-        self.bulletin.give_whole(self.number, parts, is_long);
+    /// Writes this member's entry, or gives its only piece, when all members are through with what stood there.
+    #[inline(always)]
+    fn give(&mut self, parts: [Payload<'_>; 2], is_piece: bool) -> Result<()> {
+        let ahead = if is_piece { self.board().pieces_round(Ring::Short) } else { Board::DEPTH };
+        self.await_room(ahead)?;
+        self.bulletin.give_whole(self.number, parts, is_piece);
         Ok(())
     }
 
     /// Waits until all members are through with what was written so many numbers before.
+    #[inline(always)]
     fn await_room(&mut self, ahead: u32) -> Result<()> {
-        if self.turn.course.has_room_behind(self.number, ahead) {
-            return Ok(());
+        let has_room = self.turn.course.has_room_behind(self.number, ahead);
+        if has_room { Ok(()) } else { self.await_room_long(ahead) }
+    }
+
+    #[cold]
+    fn await_room_long(&mut self, ahead: u32) -> Result<()> {
+        // The other of two takes what this one gives ahead of it, and each look takes from it the line in which it says how far it is: so
+        // a few looks wait until half of all entries are free.
+        if self.of.size() == 2 && ahead == Board::DEPTH {
+            let (bulletin, other) = (self.bulletin, Rank(1 - self.of.rank().0));
+            let half = self.number.wrapping_add(Board::DEPTH / 2);
+            let course = &mut self.turn.course;
+            if self.of.process().is_at_once(|| bulletin.finds_room(course, half, [other])) {
+                return Ok(());
+            }
         }
         let before = self.number.wrapping_sub(ahead);
         let least = self.await_all(|through| !is_before(through, before))?;
@@ -470,10 +501,9 @@ impl Visit<'_> {
     }
 
     /// Waits for an entry. `owes` says who writes one, and how long it has to be.
-    #[inline]
     fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
-        self.until(Some(owes), |board| board.has(from.0, self.number))?;
         let expected_bytes = owes(from).unwrap_or(0);
+        self.until(Some(owes), |board| board.has(from.0, self.number))?;
         if is_whole(self.board().announced(from.0, self.number), expected_bytes) {
             return Ok(());
         }
@@ -526,7 +556,7 @@ impl Visit<'_> {
     }
 
     /// Waits; an error where a member is lost, or where one that owes an entry of some length does another operation.
-    #[inline]
+    #[inline(always)]
     fn until(&self, owes: Option<&dyn Fn(Rank) -> Option<usize>>, so: impl Fn(&Board) -> bool) -> Result<()> {
         if self.of.process().is_soon(|| so(self.board())) { Ok(()) } else { self.until_long(owes, so) }
     }
@@ -600,6 +630,12 @@ impl Drop for Bulletin {
 }
 
 impl Bulletin {
+    /// How many members the board has.
+    #[inline(always)]
+    pub(super) fn members(&self) -> u32 {
+        self.board.members()
+    }
+
     /// No operation follows.
     #[cold]
     fn end(&self, turn: &mut Turn) {
@@ -633,21 +669,37 @@ impl Bulletin {
         self.board.wake();
     }
 
+    /// Writes this member's entry, or gives its only piece.
+    #[inline(always)]
+    fn give_whole(&self, number: u32, parts: [Payload<'_>; 2], is_piece: bool) {
+        if is_piece {
+            let bytes = parts[0].bytes() + parts[1].bytes();
+            self.board.give_piece((Ring::Short, number), [bytes as u32, 1], parts);
+        } else {
+            self.board.put(number, parts);
+        }
+    }
+
     /// Hands over what the entries hold that are for this member, all of which are there.
     fn deliver(
         &self,
         number: u32,
         plan: &Plan<'_>,
         own: Payload<'_>,
-        (reduce, room): (Reduce<'_>, &mut Option<Heap>),
+        (combining, room): (Combining<'_>, &mut Option<Heap>),
         output: &mut UserMemory,
     ) {
         match plan.then {
-            Then::Combined(sum) => {
-                let heap = room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
-                self.combine(number, plan, (sum, own), (reduce, &heap), output);
-                *room = Some(heap);
+            Then::Combined(sum) if plan.size == 2 => {
+                let operands = sum.of_two(plan.here);
+                let own = (own, plan.is_loaded);
+                self.read(number, Rank(1 - plan.here.0), plan, |theirs| {
+                    let mut out = output.part(0, theirs.bytes());
+                    of_two::combine(operands, own, theirs, (combining, room), &mut out);
+                    theirs.bytes()
+                });
             }
+            Then::Combined(sum) => self.combine(number, plan, (sum, own), (combining, room), output),
             Then::Nothing => {}
             Then::Taken | Then::Placed => {
                 for from in plan.writers() {
@@ -663,10 +715,11 @@ impl Bulletin {
         number: u32,
         plan: &Plan<'_>,
         (sum, own): (Sum, Payload<'_>),
-        (reduce, room): (Reduce<'_>, &Heap),
+        (combining, room): (Combining<'_>, &mut Option<Heap>),
         output: &mut UserMemory,
     ) {
-        let (bytes, mut places) = (own.bytes(), room.memory());
+        let heap = room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
+        let (bytes, mut places) = (own.bytes(), heap.memory());
         for from in sum.of(plan.size) {
             let at = sum.place(plan.size, from) * bytes;
             if from == plan.here {
@@ -676,14 +729,14 @@ impl Bulletin {
             }
         }
         let result = sum.in_runs(plan.size, |lower, higher, count| {
-            let left = room.payload().part(lower * bytes, count * bytes);
-            reduce(left, None, &mut places.part(higher * bytes, count * bytes));
+            let left = heap.payload().part(lower * bytes, count * bytes);
+            combining.combine(left, None, &mut places.part(higher * bytes, count * bytes));
         });
-        output.write_at(0, room.payload().part(result * bytes, bytes));
+        output.write_at(0, heap.payload().part(result * bytes, bytes));
+        *room = Some(heap);
     }
 
     /// Lends the part of an entry that is for this member.
-    #[inline]
     fn read(&self, number: u32, from: Rank, plan: &Plan<'_>, reader: impl FnOnce(Payload<'_>) -> usize) {
         let (entry, Block { offset, bytes }) = plan.heard(from);
         self.board.read_either(from.0, number, entry, |data| reader(data.part(offset, bytes)));

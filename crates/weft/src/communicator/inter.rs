@@ -11,6 +11,7 @@ use fabric::{Heap, Payload, Peer, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
+use super::combining::Combining;
 use super::objections::{Encounter, Kind, Purpose};
 use super::strangers::{Strangers, Told, count_of, length_of, numbers_of};
 use super::topologies::Arranged;
@@ -427,7 +428,7 @@ impl Communicator {
             return Err(self.not_for_inter("an operation within one group"));
         }
         let schedule = Crossing::Barrier.schedule(&self.two_groups()?, &[], &[]);
-        self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, &mut |_, _, _| {})
+        self.run(schedule, Payload::EMPTY, UserMemory::EMPTY, Combining::Nothing)
     }
 }
 

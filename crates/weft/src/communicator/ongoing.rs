@@ -13,6 +13,7 @@ use super::Communicator;
 use super::atomic::Concluding;
 use super::board::Watch;
 use super::check::{Called, Comparison};
+use super::combining::OwnedCombining;
 use crate::background::Operation;
 use crate::recent::Kind;
 
@@ -26,13 +27,6 @@ pub struct Ongoing {
 
 pub(super) type Ended = Mutex<Option<Result<()>>>;
 
-/// What combines the elements of an operation that goes on by itself: the second claim becomes the first combined with it. It is called
-/// with any number of them, as a [`Reduce`](super::Reduce).
-pub type Combine = Box<dyn FnMut(Payload<'_>, &mut UserMemory) + Send>;
-
-/// An operation that may go on by itself: what it is, on which memory, and what combines its elements.
-pub type Undertaking = (Collective, Buffers, Option<Combine>);
-
 impl Communicator {
     /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
     /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned
@@ -45,11 +39,11 @@ impl Communicator {
         &self,
         schedule: Schedule,
         buffers: Buffers,
-        combine: Option<Combine>,
+        combining: OwnedCombining,
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
-        self.start_keeping(schedule, buffers, (combine, tag, called), None)
+        self.start_keeping(schedule, buffers, (combining, tag, called), None)
     }
 
     /// The same with blocks that differ in length. Not over two groups.
@@ -57,15 +51,15 @@ impl Communicator {
         &self,
         listed: Listed<'_>,
         buffers: Buffers,
-        combine: Option<Combine>,
+        combining: OwnedCombining,
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.start_masked(&recovered, masked, buffers, (combine, tag, called));
+            return self.start_masked(&recovered, masked, buffers, (combining, tag, called));
         }
-        self.start_schedule(listed.schedule(&self.shape()), buffers, combine, tag, called)
+        self.start_schedule(listed.schedule(&self.shape()), buffers, combining, tag, called)
     }
 
     /// As [`Communicator::start_schedule`], with what it reads where that is the library's own.
@@ -73,7 +67,7 @@ impl Communicator {
         &self,
         schedule: Schedule,
         buffers: Buffers,
-        (combine, tag, called): (Option<Combine>, Option<i32>, Option<Called>),
+        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
         keeps: Option<Heap>,
     ) -> Ongoing {
         let meeting = self.meeting();
@@ -81,28 +75,59 @@ impl Communicator {
         let is_planned = tag.is_some();
         let (tag, checking) = self.tag_of(&meeting, tag, called);
         let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
-        self.go_on(&meeting, Box::new(execution), (combine, keeps), None, (checking, is_planned))
+        self.go_on(&meeting, Box::new(execution), (combining, keeps), None, (checking, is_planned))
     }
 
-    /// The same for an operation within one group. Few bytes go by the board, where there is one; otherwise an operation that was
-    /// done lately needs no new schedule.
+    /// Begins a collective operation within one group, as [`Communicator::start_schedule`]. Few bytes go through the node's shared
+    /// memory; otherwise an operation that was done lately needs no new schedule.
     pub fn start(
         &self,
         collective: Collective,
         buffers: Buffers,
-        combine: Option<Combine>,
+        combining: OwnedCombining,
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
+        let started = self.start_if_not_over(collective, buffers, combining, tag, called);
+        started.unwrap_or_else(|| self.ended(Ok(())))
+    }
+
+    /// As [`Communicator::start`]; `None` where the operation is over, and has gone well.
+    pub fn start_if_not_over(
+        &self,
+        collective: Collective,
+        buffers: Buffers,
+        combining: OwnedCombining,
+        tag: Option<i32>,
+        called: Option<Called>,
+    ) -> Option<Ongoing> {
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return self.start_masked(&recovered, masked, buffers, (combine, tag, called));
+            return Some(self.start_masked(&recovered, masked, buffers, (combining, tag, called)));
         }
         if let (None, None) = (tag, &called)
             && let Some(next) = self.next_on_board(collective)
         {
-            return self.start_by_board(next, buffers, combine);
+            return self.start_by_board(next, buffers, combining);
         }
+        Some(self.start_by_messages(collective, buffers, (combining, tag, called)))
+    }
+
+    /// An operation that has ended as it was begun.
+    pub(super) fn ended(&self, result: Result<()>) -> Ongoing {
+        let process = &self.inner.process;
+        let (id, ended) = (process.promise(), Arc::<Ended>::default());
+        *lock(&ended) = Some(result);
+        process.fulfil(id);
+        Ongoing::new(self.clone(), id, ended)
+    }
+
+    fn start_by_messages(
+        &self,
+        collective: Collective,
+        buffers: Buffers,
+        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
+    ) -> Ongoing {
         let (inner, is_planned) = (&*self.inner, tag.is_some());
         let (tag, checking) = self.tag_of(self, tag, called);
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
@@ -119,7 +144,7 @@ impl Communicator {
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };
-        self.go_on(self, execution, (combine, None), Some(kind), (checking, is_planned))
+        self.go_on(self, execution, (combining, None), Some(kind), (checking, is_planned))
     }
 
     /// The tag of an operation that begins, and the comparison of what was called.
@@ -141,7 +166,7 @@ impl Communicator {
         &self,
         meeting: &Communicator,
         execution: Box<Execution>,
-        (combine, keeps): (Option<Combine>, Option<Heap>),
+        (combining, keeps): (OwnedCombining, Option<Heap>),
         kind: Option<Kind>,
         (checking, is_planned): (Option<Comparison>, bool),
     ) -> Ongoing {
@@ -158,7 +183,7 @@ impl Communicator {
             checking,
             execution: Some(execution),
             kind,
-            combine,
+            combining,
             _keeps: keeps,
             failure: None,
             agreement,
@@ -222,7 +247,7 @@ struct Underway {
     execution: Option<Box<Execution>>,
     /// What it is kept as when it has ended well, if at all.
     kind: Option<Kind>,
-    combine: Option<Combine>,
+    combining: OwnedCombining,
     /// What it reads, where that is the library's own.
     _keeps: Option<Heap>,
     /// Why it failed; it is over when nothing uses its buffers any more.
@@ -251,12 +276,9 @@ impl Operation for Underway {
         if self.failure.is_none() {
             let group = &self.of.inner.group;
             let place = |rank| group.peer(rank).expect("schedules name ranks of the communicator");
-            let mut nothing = |_: Payload<'_>, _: &mut UserMemory| {};
-            let combine: &mut dyn FnMut(Payload<'_>, &mut UserMemory) = match &mut self.combine {
-                Some(combine) => combine,
-                None => &mut nothing,
-            };
-            match execution.advance(engine, &place, combine) {
+            let combining = self.combining.lend();
+            let mut combine = |left: Payload<'_>, out: &mut UserMemory| combining.combine(left, None, out);
+            match execution.advance(engine, &place, &mut combine) {
                 Advance::Pending => {
                     if let Some(watch) = &mut self.watch {
                         watch.look(&self.of, execution, engine);

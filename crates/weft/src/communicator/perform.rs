@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
-use fabric::{Payload, Peer, UserMemory};
+use fabric::{Payload, Peer, Room, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use super::board::Watch;
-use super::{Communicator, Reduce, TAGS, nodes};
+use super::combining::Combining;
+use super::{Communicator, TAGS, nodes};
 use crate::process::Process;
 use crate::recent::Kind;
 
@@ -68,7 +69,30 @@ impl Communicator {
         }
     }
 
-    /// Does a collective operation. One that was done lately costs no allocation.
+    /// Does a collective operation that goes through the node's shared memory in one round, as few bytes do: the first thing that
+    /// [`Communicator::perform`] tries, for callers who know which operation it is when they are compiled. `None`: nothing has happened.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_perform(
+        &self,
+        collective: Collective,
+        input: Payload<'static>,
+        output: Room,
+        combining: Combining<'_>,
+    ) -> Option<Result<()>> {
+        let bulletin = self.bulletin()?;
+        if bulletin.members() != 2 {
+            return None;
+        }
+        let mut output = output.memory();
+        let done = self.perform_of_two(bulletin, collective, input, &mut output, combining);
+        // A room keeps nothing.
+        std::mem::forget(output);
+        Some(self.counted(done?))
+    }
+
+    /// Does a collective operation. Few bytes go through the node's shared memory, as many more of two ranks; by messages one that was done
+    /// lately costs no allocation.
     ///
     /// # Errors
     /// As [`Communicator::run`].
@@ -76,39 +100,23 @@ impl Communicator {
         &self,
         collective: Collective,
         input: Payload<'static>,
-        output: UserMemory,
-        reduce: Reduce<'_>,
+        mut output: UserMemory,
+        combining: Combining<'_>,
     ) -> Result<()> {
         if self.is_inter() {
             return self.perform_across(collective);
         }
-        let mut output = output;
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return self.perform_masked(&recovered, masked, (input, output), reduce);
+            return self.perform_masked(&recovered, masked, (input, output), combining);
         }
-        if let Some(done) = self.perform_by_board(collective, input, &mut output, reduce) {
+        if let Some(done) = self.perform_by_board(collective, input, &mut output, combining) {
             return self.counted(done);
         }
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
         let new = || (Kind::All(collective), collective.schedule(&self.shape()));
-        let done = self.repeat(is, new, Buffers { input, output }, reduce);
+        let done = self.repeat(is, new, Buffers { input, output }, combining);
         self.counted(done)
-    }
-
-    /// Does a collective operation of two members on their board, where both have found one before. `None`: nothing has happened, and
-    /// [`Communicator::perform`] knows what to do.
-    #[must_use]
-    pub fn perform_at_once(
-        &self,
-        collective: Collective,
-        input: Payload<'static>,
-        mut output: UserMemory,
-        reduce: Reduce<'_>,
-    ) -> Option<Result<()>> {
-        self.inner.standing.pair()?;
-        self.bulletin()?;
-        Some(self.counted(self.perform_by_board(collective, input, &mut output, reduce)?))
     }
 
     /// Does a collective operation with blocks that differ in length. One that was done lately with the same blocks costs no
@@ -121,18 +129,18 @@ impl Communicator {
         listed: Listed<'_>,
         input: Payload<'static>,
         output: UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.perform_masked(&recovered, masked, (input, output), reduce);
+            return self.perform_masked(&recovered, masked, (input, output), combining);
         }
         let mut output = output;
-        if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, reduce) {
+        if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, combining) {
             return self.counted(done);
         }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
-        let done = self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, reduce);
+        let done = self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, combining);
         self.counted(done)
     }
 
@@ -143,7 +151,7 @@ impl Communicator {
         is: impl Fn(&Kind) -> bool,
         new: impl FnOnce() -> (Kind, Schedule),
         buffers: Buffers,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let kept = self.inner.recent.hold().take(is);
         let (kind, mut execution) = match kept {
@@ -157,7 +165,7 @@ impl Communicator {
                 (kind, Box::new(self.execution(schedule, buffers)))
             }
         };
-        self.carry_out(&mut execution, reduce)?;
+        self.carry_out(&mut execution, combining)?;
         self.inner.recent.hold().keep(kind, execution);
         Ok(())
     }
@@ -172,19 +180,19 @@ impl Communicator {
         schedule: Schedule,
         input: Payload<'static>,
         output: UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let meeting = self.meeting();
-        let done = meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), reduce);
+        let done = meeting.carry_out(&mut meeting.execution(schedule, Buffers { input, output }), combining);
         meeting.counted(done)
     }
 
-    pub(super) fn carry_out(&self, execution: &mut Execution, reduce: Reduce<'_>) -> Result<()> {
+    pub(super) fn carry_out(&self, execution: &mut Execution, combining: Combining<'_>) -> Result<()> {
         let is_atomic = self.is_atomic();
         if is_atomic && self.is_given_up() {
             return self.ended_among_few(Ok(()));
         }
-        let ended = finish(self, execution, reduce).map_err(|failed| self.told(&failed));
+        let ended = finish(self, execution, combining).map_err(|failed| self.told(&failed));
         if is_atomic { self.conclude_with_all(ended) } else { ended }
     }
 
@@ -228,7 +236,7 @@ impl Communicator {
 fn finish(
     of: &Communicator,
     execution: &mut Execution,
-    reduce: Reduce<'_>,
+    combining: Combining<'_>,
 ) -> std::result::Result<(), Failed> {
     let (process, group) = (&of.inner.process, &of.inner.group);
     let mut unwound = Unwound { of, execution, is_combining: false };
@@ -238,7 +246,7 @@ fn finish(
         let Unwound { execution, is_combining, .. } = &mut unwound;
         let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
             *is_combining = true;
-            reduce(input, None, inout);
+            combining.combine(input, None, inout);
             *is_combining = false;
         };
         match execution.advance(engine, &place, &mut combine) {
@@ -292,9 +300,8 @@ impl Unwound<'_> {
     #[cold]
     fn go_on(&mut self) {
         self.is_combining = false;
-        let nothing: Reduce<'_> = &mut |_, _, _| {};
         // Its members know nothing of what happened here; whoever panics tells of it.
-        let _ = finish(self.of, self.execution, nothing);
+        let _ = finish(self.of, self.execution, Combining::Nothing);
     }
 }
 

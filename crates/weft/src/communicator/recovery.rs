@@ -16,13 +16,14 @@ use job::error::{Class, Error, Result};
 use messaging::{Rank, Standing};
 
 use super::atomic::Call;
+use super::combining::{Combining, OwnedCombining};
 use super::generations::{Course, Recovered};
-use super::ongoing::{Combine, Ongoing};
+use super::ongoing::Ongoing;
 use super::rebuild::World;
 use super::repairs::{Calling, Numbers, Verdict};
 use super::succession::Succession;
 use super::topologies::Arranged;
-use super::{Called, Communicator, Kept, Label, Reduce};
+use super::{Called, Communicator, Kept, Label};
 use crate::contexts::{Lease, mix};
 use crate::group::Group;
 use crate::memory::{giving, sending};
@@ -577,15 +578,15 @@ impl Communicator {
         recovered: &Recovered,
         masked: Masked,
         (input, output): (Payload<'static>, UserMemory),
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let packed = masked.pack.map(|packed| together(&packed, input, &output));
         let input = packed.as_ref().map_or(input, sending);
         match masked.what {
-            Among::Even(collective) => recovered.living.perform(collective, input, output, reduce),
+            Among::Even(collective) => recovered.living.perform(collective, input, output, combining),
             Among::Uneven { what, sends, receives } => {
                 let listed = Listed { what, sends: &sends, receives: &receives };
-                recovered.living.perform_uneven(listed, input, output, reduce)
+                recovered.living.perform_uneven(listed, input, output, combining)
             }
         }
     }
@@ -597,7 +598,7 @@ impl Communicator {
         recovered: &Recovered,
         masked: Masked,
         buffers: Buffers,
-        (combine, tag, called): (Option<Combine>, Option<i32>, Option<Called>),
+        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
     ) -> Ongoing {
         let living = &recovered.living;
         let packed = masked.pack.map(|packed| together(&packed, buffers.input, &buffers.output));
@@ -609,7 +610,7 @@ impl Communicator {
             }
         };
         let buffers = Buffers { input, output: buffers.output };
-        living.start_keeping(schedule, buffers, (combine, tag, called), packed)
+        living.start_keeping(schedule, buffers, (combining, tag, called), packed)
     }
 }
 

@@ -12,8 +12,9 @@ use job::error::{Class, Error, Result};
 use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
+use super::combining::{Combining, in_place};
 use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
-use super::{Communicator, Kept, Label, Parts, Reduce, in_place};
+use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::group::Group;
 use crate::memory::sending;
@@ -34,7 +35,7 @@ impl Strangers<'_> {
         collective: Collective,
         input: Payload<'static>,
         output: UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let shape =
             Shape::new(self.rank, self.group.size()).on(self.process.cores()).guided_by(self.process.guide());
@@ -46,7 +47,7 @@ impl Strangers<'_> {
         let mut execution = execution.by_peer(self.process.here());
         let place = |rank| self.group.peer(rank).expect("schedules name ranks of the group");
         let end = encounter.until(|engine, awaited| {
-            let end = execution.advance(engine, &place, &mut |left, out| reduce(left, None, out));
+            let end = execution.advance(engine, &place, &mut |left, out| combining.combine(left, None, out));
             if let Some(awaited) = awaited {
                 awaited.extend(execution.awaited().map(place));
             }
@@ -66,7 +67,7 @@ impl Strangers<'_> {
                 return Ok(ballot);
             }
             let (mine, all) = ballot.rooms();
-            self.perform(Ballot::COMBINE, sending(&mine), all.memory(), &mut in_place(combine))?;
+            self.perform(Ballot::COMBINE, sending(&mine), all.memory(), Combining::By(&in_place(combine)))?;
             Ok(Ballot::read(all.payload()))
         })
     }
@@ -89,7 +90,7 @@ impl Strangers<'_> {
             room.memory().write_at(0, Payload::from(&bytes[..]));
         }
         let bcast = Collective::Bcast { root, bytes: 8 * count };
-        self.perform(bcast, Payload::EMPTY, room.memory(), &mut |_, _, _| {})?;
+        self.perform(bcast, Payload::EMPTY, room.memory(), Combining::Nothing)?;
         Ok(numbers_of(room.payload()))
     }
 }

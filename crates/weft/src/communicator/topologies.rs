@@ -13,6 +13,7 @@ use messaging::Rank;
 use topology::{Adjacent, Graph, Grid};
 
 use super::Communicator;
+use super::combining::Combining;
 use crate::contexts::{Lease, mix};
 use crate::group::Group;
 use crate::recent::Kind;
@@ -270,11 +271,11 @@ impl Communicator {
             return self.counted(done);
         }
         let Surround::Even(around) = surround else {
-            return self.run(surround.schedule(neighbourhood), input, output, &mut |_, _, _| {});
+            return self.run(surround.schedule(neighbourhood), input, output, Combining::Nothing);
         };
         let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
         let new = || (Kind::Around(around), surround.schedule(neighbourhood));
-        let done = self.repeat(is, new, Buffers { input, output }, &mut |_, _, _| {});
+        let done = self.repeat(is, new, Buffers { input, output }, Combining::Nothing);
         self.counted(done)
     }
 }

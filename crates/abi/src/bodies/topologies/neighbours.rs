@@ -5,13 +5,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::collectives::{Around, Block, Neighbourhood, Surround};
+use weft::collectives::{Around, Block, Neighbourhood};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
 use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_place, side};
 use crate::bodies::datatypes::resolve_elements;
-use crate::bodies::swaps;
+use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::convert::{Counts, Displacements};
 use crate::parts::Piece;
@@ -34,9 +34,8 @@ pub unsafe fn mpi_neighbor_allgather(
     way: Way,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    let surround = |bytes| Surround::Even(Around::Allgather { bytes });
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::neighbours(&way, surround, gives, gets, comm) } {
+    if let Some(code) = unsafe { plain::neighbours(&way, false, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -103,9 +102,8 @@ pub unsafe fn mpi_neighbor_alltoall(
     way: Way,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    let surround = |bytes| Surround::Even(Around::Alltoall { bytes });
     // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { swaps::neighbours(&way, surround, gives, gets, comm) } {
+    if let Some(code) = unsafe { plain::neighbours(&way, true, gives, gets, comm) } {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {

@@ -14,11 +14,12 @@ use job::fabrics::{Board, Course, Fabrics, is_before, is_room};
 use job::lock::{Guard, lock};
 use messaging::{Engine, Rank, RequestId};
 
-use super::super::ongoing::{Combine, Ended, Ongoing, Undertaking};
+use super::super::combining::OwnedCombining;
+use super::super::ongoing::{Ended, Ongoing};
 use super::elsewhere::{LOOKS_PER_WATCH, Stage};
 use super::pieces::is_whole;
 use super::plan::{Hears, Plan, others};
-use super::{Bulletin, Communicator, Reduce, Turn, is_turn_due};
+use super::{Bulletin, Communicator, Turn, is_turn_due};
 use crate::background::Operation;
 use crate::memory::giving;
 use crate::process::WaitsFor;
@@ -101,7 +102,7 @@ pub(super) struct Part {
     stage: Stage,
     input: Payload<'static>,
     output: UserMemory,
-    combine: Option<Combine>,
+    combining: OwnedCombining,
     /// Whether this member's entry has still to be written.
     owes: bool,
     /// How many of the entries that are for this member were seen.
@@ -171,51 +172,26 @@ impl Communicator {
         self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
     }
 
-    /// Begins an operation on the board.
+    /// Begins an operation on the board; `None` where it is over, and has gone well.
     pub(in crate::communicator) fn start_by_board(
         &self,
         next: Result<Next<'_>>,
         buffers: Buffers,
-        combine: Option<Combine>,
-    ) -> Ongoing {
+        combining: OwnedCombining,
+    ) -> Option<Ongoing> {
         match next {
-            Ok(next) => {
-                let part = next.begin(buffers, combine);
-                self.let_go_on(part)
-            }
-            Err(error) => {
-                let process = &self.inner.process;
-                let (id, ended) = (process.promise(), Arc::<Ended>::default());
-                *lock(&ended) = Some(Err(error));
-                process.fulfil(id);
-                Ongoing::new(self.clone(), id, ended)
-            }
+            Ok(next) => next.begin(buffers, combining),
+            Err(error) => Some(self.ended(Err(error))),
         }
     }
 
     /// This member's part goes on beside.
-    pub(super) fn let_go_on(&self, part: Part) -> Ongoing {
+    fn let_go_on(&self, part: Part) -> Ongoing {
         let process = &self.inner.process;
         let (id, ended) = (process.promise(), Arc::<Ended>::default());
         let beside = Beside { of: self.clone(), part, is_awaiting: false, id, ended: Arc::clone(&ended) };
         process.entrust(Box::new(beside));
         Ongoing::new(self.clone(), id, ended)
-    }
-
-    /// This member's part in an exchange of that number, of which it has given its own already, if it was `given`.
-    pub(super) fn part_in_exchange(
-        &self,
-        bulletin: &Bulletin,
-        number: u32,
-        given: bool,
-        (collective, buffers, combine): Undertaking,
-    ) -> Part {
-        let plan = self.plan(collective).expect("exchanges of few bytes stand on boards");
-        debug_assert!(plan.fits() && plan.gives);
-        let part = Part::begin(self, bulletin, (plan, number), buffers, combine);
-        let part = Part { owes: !given, ..part };
-        part.tell(&bulletin.board);
-        part
     }
 }
 
@@ -241,37 +217,68 @@ impl Bulletin {
 }
 
 impl Next<'_> {
-    fn begin(mut self, buffers: Buffers, combine: Option<Combine>) -> Part {
+    /// Begins it; `None` where it is over within a few looks, and has gone well.
+    fn begin(mut self, buffers: Buffers, combining: OwnedCombining) -> Option<Ongoing> {
         let Next { of, bulletin, plan, .. } = self;
-        let number = self.turn.course.begin_beside();
+        let process = &of.inner.process;
+        // The others look at an entry when they like. Who writes none has nothing that they could look at.
+        let number = if plan.gives { self.turn.course.begin_beside() } else { self.turn.course.begin() };
         self.turn.note(plan.flow());
-        let mut part = Part::begin(of, bulletin, (plan, number), buffers, combine);
-        let members = others(part.plan.here, part.plan.size);
+        let mut part = Part::new(of, bulletin, (plan, number), buffers, combining);
+        let members = others(plan.here, plan.size);
         if part.owes && bulletin.finds_room(&mut self.turn.course, number, members) {
             part.give(&bulletin.board);
         }
-        part.tell(&bulletin.board);
-        part
+        let mut ended = None;
+        if !part.owes && !process.is_busy_beside() {
+            process.is_there_now(|| {
+                ended = part.poll(of, bulletin);
+                ended.is_some()
+            });
+        }
+        match ended {
+            None => {
+                bulletin.begun.begin(number);
+                part.tell(&bulletin.board);
+                // Whoever holds the engine may want the turn.
+                drop(self.turn);
+                Some(of.let_go_on(part))
+            }
+            Some(Ok(())) => {
+                match plan.hears {
+                    Hears::Others => self.turn.course.heard_all(),
+                    Hears::One(_) | Hears::Lower => self.turn.course.heard_one(),
+                    Hears::Nobody => {}
+                }
+                bulletin.leave(number);
+                of.inner.completed.one_begun();
+                None
+            }
+            Some(Err(error)) => {
+                bulletin.leave(number);
+                drop(self.turn);
+                Some(of.ended(Err(error)))
+            }
+        }
     }
 }
 
 impl Part {
     /// Of the operation of that number, in which nothing is given yet.
-    fn begin(
+    fn new(
         of: &Communicator,
         bulletin: &Bulletin,
         (plan, number): (Plan<'static>, u32),
         Buffers { input, mut output }: Buffers,
-        combine: Option<Combine>,
+        combining: OwnedCombining,
     ) -> Part {
-        bulletin.begun.begin(number);
         if let Some(place) = plan.kept() {
             let Block { offset, bytes } = plan.own();
             output.write_at(place, input.part(offset, bytes));
         }
         let (context, owes) = (of.collective_context(), plan.gives);
         let stage = Stage { number, by_messages: of.by_messages(bulletin) };
-        Part { context, plan, stage, input, output, combine, owes, heard: 0, looks: 0 }
+        Part { context, plan, stage, input, output, combining, owes, heard: 0, looks: 0 }
     }
 
     /// Says on the board how far this member is.
@@ -304,23 +311,33 @@ impl Part {
         bulletin: &Bulletin,
         engine: &mut Engine<Fabrics>,
     ) -> Option<Result<()>> {
-        let closed = |engine: &mut Engine<Fabrics>, context| {
-            engine.closed(context).map(|failure| Err(of.nothing_comes(&failure)))
-        };
+        let owed = self.owes;
+        let ended = self.poll(of, bulletin);
+        if owed && !self.owes {
+            bulletin.board.owe_no_more();
+        }
+        ended.or_else(|| {
+            let closed = engine.closed(self.context).map(|failure| Err(of.nothing_comes(&failure)));
+            // What it owes it may yet write.
+            closed.or_else(|| if self.owes { None } else { self.look(of, bulletin) })
+        })
+    }
+
+    /// As [`Part::go_on`], as far as the board goes.
+    fn poll(&mut self, of: &Communicator, bulletin: &Bulletin) -> Option<Result<()>> {
         let (board, number, plan) = (&bulletin.board, self.stage.number, self.plan);
         if self.owes {
             if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
-                // It owes the entry from now on.
-                return closed(engine, self.context);
+                return None;
             }
             self.give(board);
-            board.owe_no_more();
         }
         for from in plan.writers().skip(self.heard) {
-            if !board.has(from.0, number) {
-                return closed(engine, self.context).or_else(|| self.look(of, bulletin));
+            let expected_bytes = plan.heard(from).0;
+            if !board.has_all(from.0, number, expected_bytes) {
+                return None;
             }
-            let (expected_bytes, announced) = (plan.heard(from).0, board.announced(from.0, number));
+            let announced = board.announced(from.0, number);
             if !is_whole(announced, expected_bytes) {
                 let sent_bytes = announced[0] as usize;
                 return Some(Err(match sent_bytes == expected_bytes {
@@ -349,14 +366,9 @@ impl Part {
     fn take(&mut self, bulletin: &Bulletin) {
         let (plan, number, Block { offset, bytes }) = (self.plan, self.stage.number, self.plan.own());
         let own = self.contribution().part(offset, bytes);
-        let Part { combine, output, .. } = self;
-        let combine: Reduce<'_> = &mut |left, _, out| {
-            if let Some(combine) = combine {
-                combine(left, out);
-            }
-        };
+        let Part { combining, output, .. } = self;
         let mut room = lock(&bulletin.begun.room).take();
-        bulletin.deliver(number, &plan, own, (combine, &mut room), output);
+        bulletin.deliver(number, &plan, own, (combining.lend(), &mut room), output);
         *lock(&bulletin.begun.room) = room;
     }
 }
@@ -407,6 +419,7 @@ mod tests {
 
     use super::*;
     use crate::communicator::Rank;
+    use crate::communicator::combining::{Combining, in_place};
     use crate::memory::{reading, writing};
     use crate::{Config, run_threads};
 
@@ -423,7 +436,7 @@ mod tests {
             let operator = Operator { element_bytes: 8, commutative: true };
             let sum = Collective::Allreduce(Reduction { count: 1, operator, in_place: false });
             let buffers = Buffers { input: reading(&given), output: writing(&mut got) };
-            let add: Combine = Box::new(|left, right| {
+            let add = in_place(|left: Payload<'_>, right: &mut UserMemory| {
                 let numbers = |of: Payload<'_>| {
                     of.to_vec()
                         .chunks(8)
@@ -434,7 +447,8 @@ mod tests {
                     right.write_at(8 * at, Payload::from(&(one + other).to_ne_bytes()[..]));
                 }
             });
-            Sum { ongoing: world.start(sum, buffers, Some(add), None, None), _given: given, got }
+            let add = OwnedCombining::By(Box::new(add));
+            Sum { ongoing: world.start(sum, buffers, add, None, None), _given: given, got }
         }
 
         fn wait(self) -> u64 {
@@ -496,12 +510,12 @@ mod tests {
             let bcast = |value: u8| {
                 let mut data = vec![if world.rank() == Rank(0) { value } else { 0 }; 4096];
                 let of = Collective::Bcast { root: Rank(0), bytes: data.len() };
-                world.perform(of, Payload::EMPTY, writing(&mut data), &mut |_, _, _| {}).unwrap();
+                world.perform(of, Payload::EMPTY, writing(&mut data), Combining::Nothing).unwrap();
                 assert!(data.iter().all(|byte| *byte == value), "{} in place of {value}", data[0]);
             };
             let begin = || {
                 let nothing = Buffers { input: Payload::EMPTY, output: UserMemory::EMPTY };
-                world.start(Collective::Barrier, nothing, None, None, None)
+                world.start(Collective::Barrier, nothing, OwnedCombining::Nothing, None, None)
             };
             while number() != 0u32.wrapping_sub(5) {
                 world.barrier().unwrap();
@@ -509,7 +523,7 @@ mod tests {
             // Both give: so the one who gives next has got something, and that is a piece.
             let mut both = [0u8; 2];
             let all = Collective::Allgather(collectives::Each { bytes: 1, in_place: false });
-            world.perform(all, reading(&[1]), writing(&mut both), &mut |_, _, _| {}).unwrap();
+            world.perform(all, reading(&[1]), writing(&mut both), Combining::Nothing).unwrap();
             if world.rank() == Rank(1) {
                 std::thread::sleep(std::time::Duration::from_millis(30));
             }

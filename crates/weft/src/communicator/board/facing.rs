@@ -115,7 +115,7 @@ impl Visit<'_> {
                 .read_either(other.0, self.number, gets, |entry| facing.deliver(other, entry, output));
             self.turn.course.heard_all();
         }
-        kept.map_err(|mismatch| self.of.swap_failed(here, mismatch))
+        kept.map_err(|mismatch| self.of.collective_receive_failed(here, mismatch))
     }
 
     /// The same of what is too long for an entry; it is one piece.
@@ -137,7 +137,7 @@ impl Visit<'_> {
         self.turn.room = Some(room);
         passed?;
         let kept = self.keep_own(facing, input, output);
-        kept.map_err(|mismatch| self.of.swap_failed(here, mismatch))
+        kept.map_err(|mismatch| self.of.collective_receive_failed(here, mismatch))
     }
 
     /// What a member gives to itself goes to its place.

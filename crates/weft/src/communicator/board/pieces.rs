@@ -16,9 +16,9 @@ use messaging::Rank;
 
 use super::pairs::Pairs;
 use super::passage::Passage;
-use super::plan::{Hears, Holds, Plan, ROOM_BYTES, Then};
+use super::plan::{Hears, Holds, Operands, Plan, ROOM_BYTES, Then};
 use super::trials::Route;
-use super::{Communicator, Reduce, Visit, others};
+use super::{Combining, Communicator, Visit, others};
 use crate::memory::giving;
 
 /// How long the data is that each of two members gives.
@@ -412,7 +412,7 @@ impl Visit<'_> {
         lengths: Lengths,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         // What is no longer than that is given before anything is taken.
         let is_in_the_way = lengths.gives.max(lengths.gets) > AHEAD_BYTES && plan.is_in_the_way();
@@ -453,12 +453,11 @@ impl Visit<'_> {
             output.write_at(0, own);
         }
         let room = passage.visit.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
-        let operands =
-            if sum.of(plan.size).count() == 1 { Operands::TheirsAlone } else { Operands::of(plan.here) };
+        let operands = sum.of_two(plan.here);
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded, operands, room: &room, strip_bytes };
         let finished = passage.finish(&mut |part, at, data, (mut tray, _)| match part {
-            Part::Contribution => strips.combine(at, data, &mut tray, output, &mut *reduce),
+            Part::Contribution => strips.combine(at, data, &mut tray, output, combining),
             Part::Result => _ = output.write_at(at, data),
         });
         drop(passage);
@@ -574,25 +573,11 @@ impl Communicator {
             return Error::new(Class::Truncated, what).remedy("see what that rank has told of it");
         }
         if sent_bytes != GIVEN_UP as usize {
-            return self.swap_failed(by, Cause::Mismatch { sent_bytes, expected_bytes });
+            return self.collective_receive_failed(by, Cause::Mismatch { sent_bytes, expected_bytes });
         }
         let what =
             format!("{}: rank {} has given the operation up: its operator has panicked", self.place(), by.0);
         Error::new(Class::Other, what).remedy("see what that rank has told of it")
-    }
-}
-
-/// What is combined of two contributions, of which one is this member's own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operands {
-    OwnBeforeTheirs,
-    TheirsBeforeOwn,
-    TheirsAlone,
-}
-
-impl Operands {
-    fn of(here: Rank) -> Operands {
-        if here == Rank(0) { Operands::OwnBeforeTheirs } else { Operands::TheirsBeforeOwn }
     }
 }
 
@@ -615,27 +600,27 @@ impl Strips<'_> {
         theirs: Payload<'_>,
         tray: &mut UserMemory,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) {
         let mut out = output.part(at, theirs.bytes());
         let is_offered = out.offer(tray);
-        self.combine_into(&mut out, at, theirs, reduce);
+        self.combine_into(&mut out, at, theirs, combining);
         if !is_offered || out.has_offer() {
             tray.write_at(0, out.payload());
         }
     }
 
     /// Into that part of the output, which begins there.
-    fn combine_into(&self, out: &mut UserMemory, at: usize, theirs: Payload<'_>, reduce: Reduce<'_>) {
+    fn combine_into(&self, out: &mut UserMemory, at: usize, theirs: Payload<'_>, combining: Combining<'_>) {
         let own = self.own.part(at, theirs.bytes());
         let is_in_place = own.start() == out.start().cast_const();
         match self.operands {
-            Operands::TheirsAlone => {
+            Operands::TheirsAlone | Operands::OwnAlone => {
                 out.write_at(0, theirs);
             }
-            Operands::TheirsBeforeOwn if is_in_place => reduce(theirs, None, out),
-            Operands::OwnBeforeTheirs if !self.is_loaded => reduce(own, Some(theirs), out),
-            Operands::TheirsBeforeOwn if !self.is_loaded => reduce(theirs, Some(own), out),
+            Operands::TheirsBeforeOwn if is_in_place => combining.combine(theirs, None, out),
+            Operands::OwnBeforeTheirs if !self.is_loaded => combining.combine(own, Some(theirs), out),
+            Operands::TheirsBeforeOwn if !self.is_loaded => combining.combine(theirs, Some(own), out),
             // What this member has is read before it is written over, a strip at a time.
             operands => {
                 for begin in (0..theirs.bytes()).step_by(self.strip_bytes) {
@@ -643,7 +628,7 @@ impl Strips<'_> {
                     let theirs = theirs.part(begin, self.strip_bytes);
                     let is_lower = operands == Operands::OwnBeforeTheirs;
                     let [left, right] = if is_lower { [own, theirs] } else { [theirs, own] };
-                    reduce(left, Some(right), &mut out.part(begin, theirs.bytes()));
+                    combining.combine(left, Some(right), &mut out.part(begin, theirs.bytes()));
                 }
             }
         }

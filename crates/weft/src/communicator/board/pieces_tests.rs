@@ -1,5 +1,6 @@
 //! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
 
+use std::cell::Cell;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::pieces::{
     Cargo, HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part, following,
 };
 use super::trials::TRIED_FROM;
-use super::{Communicator, several};
+use super::{Combining, Communicator, several};
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
 
@@ -61,10 +62,10 @@ impl Elements {
         let own = self.of(world.rank().0, 1);
         let mut output = if in_place { own.clone() } else { vec![0xa5; own.len()] };
         let input = if in_place { &[][..] } else { &own[..] };
-        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+        let combine = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
             self.combine(left, right, out);
         };
-        world.perform(collective, reading(input), writing(&mut output), combine).unwrap();
+        world.perform(collective, reading(input), writing(&mut output), Combining::By(&combine)).unwrap();
         output
     }
 }
@@ -74,15 +75,15 @@ impl Elements {
     fn sum_with_a_bug(self, world: &Communicator, panicking: u32, at_call: u32) -> Option<Vec<u8>> {
         let own = self.of(world.rank().0, 1);
         let mut output = vec![0u8; own.len()];
-        let mut calls = 0;
-        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
-            calls += 1;
-            assert!(world.rank().0 != panicking || calls < at_call, "this operator has a bug");
+        let calls = Cell::new(0);
+        let combine = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+            calls.set(calls.get() + 1);
+            assert!(world.rank().0 != panicking || calls.get() < at_call, "this operator has a bug");
             self.combine(left, right, out);
         };
         let sum = Collective::Allreduce(self.reduction(false));
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            world.perform(sum, reading(&own), writing(&mut output), combine)
+            world.perform(sum, reading(&own), writing(&mut output), Combining::By(&combine))
         }));
         ended.is_ok_and(|ended| ended.is_ok()).then_some(output)
     }
@@ -224,7 +225,7 @@ fn several_are_told_of_lengths_that_differ() {
             let elements = Elements { bytes: 1, count: if odd_one { one } else { others } };
             let (input, mut output) = (vec![1u8; elements.count], vec![0u8; elements.count]);
             let sum = Collective::Allreduce(elements.reduction(false));
-            let ended = world.perform(sum, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            let ended = world.perform(sum, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {others}");
             let sum = Elements { bytes: 8, count: 2000 };
             let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
@@ -232,7 +233,7 @@ fn several_are_told_of_lengths_that_differ() {
             let bytes = if odd_one { one * 8 } else { others * 8 };
             let (input, mut output) = (vec![1u8; bytes], vec![0u8; 4 * bytes]);
             let each = Collective::Allgather(Each { bytes, in_place: false });
-            let ended = world.perform(each, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            let ended = world.perform(each, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {others} gathered");
             world.barrier().unwrap();
         }
@@ -248,7 +249,7 @@ fn several_are_told_where_all_lengths_differ() {
             let odd = Elements { bytes: 8, count: [100, 1250, 25_000][places[here]] };
             let (input, mut output) = (odd.of(here as u32, 1), vec![0u8; 8 * odd.count]);
             let sum = Collective::Allreduce(odd.reduction(false));
-            let ended = world.perform(sum, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            let ended = world.perform(sum, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{places:?} at {here}");
             for count in [2000, 3, 9000] {
                 let sum = Elements { bytes: 8, count };
@@ -266,15 +267,15 @@ fn several_who_are_one_operation_apart_have_no_sum() {
         let (root, mut told) = (Rank(0), [1u8; 8]);
         if world.rank() == root {
             let bcast = Collective::Bcast { root, bytes: told.len() };
-            world.perform(bcast, Payload::EMPTY, writing(&mut told), &mut |_, _, _| {}).unwrap();
+            world.perform(bcast, Payload::EMPTY, writing(&mut told), Combining::Nothing).unwrap();
         }
         let odd = Elements { bytes: 8, count: 1250 };
         let (input, mut output) = (odd.of(world.rank().0, 1), vec![0u8; 8 * odd.count]);
         let sum = Collective::Allreduce(odd.reduction(false));
-        let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+        let combine = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
             odd.combine(left, right, out);
         };
-        let ended = world.perform(sum, reading(&input), writing(&mut output), combine);
+        let ended = world.perform(sum, reading(&input), writing(&mut output), Combining::By(&combine));
         assert!(ended.is_err(), "at {:?}", world.rank());
     });
 }
@@ -287,16 +288,18 @@ fn several_are_told_of_another_operation_of_that_length() {
             let (here, last) = (world.rank(), Rank(members - 1));
             let sum = Elements { bytes: 8, count: bytes / 8 };
             let (input, mut output) = (sum.of(here.0, 1), vec![0u8; bytes]);
-            let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+            let combine = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
                 sum.combine(left, right, out);
             };
             if here == last {
                 let bcast = Collective::Bcast { root: last, bytes };
-                world.perform(bcast, Payload::EMPTY, writing(&mut output), combine).unwrap();
+                world.perform(bcast, Payload::EMPTY, writing(&mut output), Combining::By(&combine)).unwrap();
                 return;
             }
             let sum = Collective::Allreduce(sum.reduction(false));
-            let error = world.perform(sum, reading(&input), writing(&mut output), combine).unwrap_err();
+            let error = world
+                .perform(sum, reading(&input), writing(&mut output), Combining::By(&combine))
+                .unwrap_err();
             assert!(!error.to_string().contains("panicked"), "{error} at {here:?}");
         });
     }
@@ -331,7 +334,7 @@ fn calls_that_do_not_fit(one: usize, other: usize) {
             let bytes = lengths[world.rank().0 as usize];
             let (input, mut output) = (vec![1u8; bytes], vec![0u8; 2 * bytes]);
             let each = Collective::Allgather(Each { bytes, in_place: false });
-            let ended = world.perform(each, reading(&input), writing(&mut output), &mut |_, _, _| {});
+            let ended = world.perform(each, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{lengths:?}");
             let sum = Collective::Allreduce(elements.reduction(false));
             assert!(elements.perform(world, sum, false) == elements.of(0, 2), "behind {lengths:?}");
@@ -359,8 +362,7 @@ fn a_long_one_meets_a_short_one() {
             let elements = Elements { bytes: 8, count };
             let (input, mut output) = (elements.of(world.rank().0, 1), elements.of(0, 0));
             let sum = Collective::Allreduce(elements.reduction(false));
-            let nothing = &mut |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
-            let ended = world.perform(sum, reading(&input), writing(&mut output), nothing);
+            let ended = world.perform(sum, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{one} and {other}");
             let short = Elements { bytes: 8, count: 3 };
             let sum = Collective::Allreduce(short.reduction(false));
@@ -453,7 +455,7 @@ fn list(world: &Communicator, [one, other]: [usize; 2]) {
     let what = Uneven::Allgather { in_place: false };
     let listed = Listed { what, sends: &[], receives: &blocks };
     let out = writing(&mut output);
-    world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+    world.perform_uneven(listed, reading(&input), out, Combining::Nothing).unwrap();
     assert!(output == [filled(0, one), filled(1, other)].concat(), "allgather of {lengths:?}");
     // The first gives `one` and gets `other`; what each keeps is as long as what it gives.
     let (gives, gets) = (lengths[here], lengths[1 - here]);
@@ -463,7 +465,7 @@ fn list(world: &Communicator, [one, other]: [usize; 2]) {
     let (input, mut output) = (filled(here, 2 * gives), vec![0u8; gives + gets]);
     let listed = Listed { what: Uneven::Alltoall { in_place: false }, sends: &sends, receives: &receives };
     let out = writing(&mut output);
-    world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {}).unwrap();
+    world.perform_uneven(listed, reading(&input), out, Combining::Nothing).unwrap();
     assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "alltoall of {lengths:?}");
 }
 
@@ -487,10 +489,12 @@ fn sums_of_blocks_that_differ_are_scattered() {
                     sends: &blocks,
                     receives: &[],
                 };
-                let combine = &mut |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
+                let combine = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
                     elements.combine(left, right, out);
                 };
-                world.perform_uneven(listed, reading(input), writing(&mut output), combine).unwrap();
+                world
+                    .perform_uneven(listed, reading(input), writing(&mut output), Combining::By(&combine))
+                    .unwrap();
                 let Block { offset, bytes } = blocks[here];
                 assert!(
                     output[..bytes] == sum[offset..][..bytes],
@@ -519,7 +523,7 @@ fn who_expects_more_is_told_and_so_is_the_other() {
                 let what = Uneven::Alltoall { in_place: false };
                 let listed = Listed { what, sends: &sends, receives: &receives };
                 let out = writing(&mut output);
-                let ended = world.perform_uneven(listed, reading(&input), out, &mut |_, _, _| {});
+                let ended = world.perform_uneven(listed, reading(&input), out, Combining::Nothing);
                 assert!(ended.is_err(), "{bytes} bytes given, {more} expected by {expects_more}");
                 let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
                 assert!(all == sum.of(0, 2), "behind {bytes} and {more} bytes, {expects_more}");
@@ -539,8 +543,7 @@ fn long_data_goes_one_way_and_the_other() {
                 let is_root = world.rank().0 as usize == root;
                 let mut buffer: Vec<u8> = (0..bytes).map(|at| if is_root { told(at) } else { 0 }).collect();
                 let bcast = Collective::Bcast { root: Rank(root as u32), bytes };
-                let nothing = &mut |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
-                world.perform(bcast, Payload::EMPTY, writing(&mut buffer), nothing).unwrap();
+                world.perform(bcast, Payload::EMPTY, writing(&mut buffer), Combining::Nothing).unwrap();
                 let wrong = buffer.iter().enumerate().find(|&(at, byte)| *byte != told(at));
                 assert_eq!(wrong, None, "{bytes} bytes from {root}");
             }
@@ -554,14 +557,13 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
     where_copies_are_quick(|world| {
         let sum = Elements { bytes: 8, count: 5000 };
         let here = world.rank().0 as usize;
-        let nothing = || |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
         // The last ones are in as many pieces, which go through other trays.
         let some = [[20_000, 900_000], [100_000, 130_000], [262_136, 262_144]];
         for lengths in some.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
             let bytes = lengths[here];
             let (input, mut output) = (vec![1u8; 2 * bytes], vec![0u8; 2 * bytes]);
             let each = Collective::Alltoall(Each { bytes, in_place: false });
-            let ended = world.perform(each, reading(&input), writing(&mut output), &mut nothing());
+            let ended = world.perform(each, reading(&input), writing(&mut output), Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{lengths:?} exchanged");
             let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
             assert!(all == sum.of(0, 2), "behind {lengths:?}");
@@ -569,7 +571,7 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
                 let bytes = bytes.min(262_144);
                 let mut buffer = vec![1u8; bytes];
                 let bcast = Collective::Bcast { root: Rank(root), bytes };
-                let ended = world.perform(bcast, Payload::EMPTY, writing(&mut buffer), &mut nothing());
+                let ended = world.perform(bcast, Payload::EMPTY, writing(&mut buffer), Combining::Nothing);
                 let is_told = ended.is_err_and(|error| error.class == Class::Truncated);
                 assert_eq!(is_told, here != root as usize, "{lengths:?} from {root}");
                 let all = sum.perform(world, Collective::Allreduce(sum.reduction(false)), false);
@@ -599,7 +601,7 @@ fn what_goes_abreast_is_where_it_belongs() {
                     let mut output = if in_place { sends.clone() } else { vec![0; 2 * bytes] };
                     let input = if in_place { &[][..] } else { &sends[..] };
                     let all = Collective::Alltoall(Each { bytes, in_place });
-                    world.perform(all, reading(input), writing(&mut output), &mut |_, _, _| {}).unwrap();
+                    world.perform(all, reading(input), writing(&mut output), Combining::Nothing).unwrap();
                     assert!(output == comes, "{bytes} bytes exchanged, in place {in_place}, at {here}");
                     let own = block(here, 0, number, bytes);
                     let mut output = vec![0; 2 * bytes];
@@ -610,7 +612,7 @@ fn what_goes_abreast_is_where_it_belongs() {
                     });
                     let input = if in_place { &[][..] } else { &own[..] };
                     let all = Collective::Allgather(Each { bytes, in_place });
-                    world.perform(all, reading(input), writing(&mut output), &mut |_, _, _| {}).unwrap();
+                    world.perform(all, reading(input), writing(&mut output), Combining::Nothing).unwrap();
                     let gathered = [0, 1].map(|from| block(from, 0, number, bytes)).concat();
                     assert!(output == gathered, "{bytes} bytes gathered, in place {in_place}, at {here}");
                 }
@@ -624,14 +626,13 @@ fn what_goes_abreast_is_where_it_belongs() {
 fn who_takes_says_how_it_wants_to_be_given() {
     where_copies_are_quick(|world| {
         let (root, bytes) = (Rank(0), TRIED_FROM + 1000);
-        let nothing = || |_: Payload<'_>, _: Option<Payload<'_>>, _: &mut UserMemory| {};
         let mut told = [0, 0];
         for number in 0..12usize {
             let byte = |at: usize| (at / 64 * 3 + at + number) as u8;
             let mut buffer: Vec<u8> =
                 (0..bytes).map(|at| if world.rank() == root { byte(at) } else { 0 }).collect();
             let bcast = Collective::Bcast { root, bytes };
-            world.perform(bcast, Payload::EMPTY, writing(&mut buffer), &mut nothing()).unwrap();
+            world.perform(bcast, Payload::EMPTY, writing(&mut buffer), Combining::Nothing).unwrap();
             let wrong = buffer.iter().enumerate().find(|&(at, came)| *came != byte(at));
             assert_eq!(wrong, None, "broadcast {number}");
             world.barrier().unwrap();

@@ -9,7 +9,8 @@ use collectives::{
 use job::fabrics::Board;
 use messaging::Rank;
 
-use super::pieces::{BYTES_MAX, Carried, Lengths, Lot};
+use super::of_two::OfTwo;
+use super::pieces::{BYTES_MAX, Carried, Lengths, Lot, PIECE_BYTES_MIN};
 use super::several;
 use super::turn::Flow;
 
@@ -91,7 +92,28 @@ pub(super) enum Sum {
     UpTo(Rank),
 }
 
+/// Which contributions of two members a member combines, and in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operands {
+    OwnBeforeTheirs,
+    TheirsBeforeOwn,
+    TheirsAlone,
+    OwnAlone,
+}
+
 impl Sum {
+    /// What the member of two combines that is `here`.
+    #[inline(always)]
+    pub(super) fn of_two(self, here: Rank) -> Operands {
+        match self {
+            Sum::UpTo(Rank(0)) if here == Rank(0) => Operands::OwnAlone,
+            Sum::UpTo(Rank(0)) => Operands::TheirsAlone,
+            // Up a tree two combine in the order of ranks as well.
+            Sum::OfAll | Sum::UpTo(_) | Sum::UpTree(_) if here == Rank(0) => Operands::OwnBeforeTheirs,
+            Sum::OfAll | Sum::UpTo(_) | Sum::UpTree(_) => Operands::TheirsBeforeOwn,
+        }
+    }
+
     /// The members whose contributions are combined.
     pub(super) fn of(self, size: u32) -> impl Iterator<Item = Rank> {
         let last = if let Sum::UpTo(last) = self { last.0 } else { size - 1 };
@@ -141,7 +163,7 @@ impl Sum {
 
 impl<'a> Plan<'a> {
     /// What that member does; `None` where the operation never goes by boards.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(collective: Collective, here: Rank, size: u32, cores: Cores) -> Option<Plan<'a>> {
         let is_at = |root: Rank| here == root;
         let to = |root: Rank| if is_at(root) { Hears::Others } else { Hears::Nobody };
@@ -210,7 +232,7 @@ impl<'a> Plan<'a> {
     }
 
     /// All hear so many bytes of all.
-    #[inline]
+    #[inline(always)]
     fn each_to_all((here, size): (Rank, u32), bytes: usize, then: Then) -> Plan<'a> {
         Plan {
             here,
@@ -259,8 +281,49 @@ impl<'a> Plan<'a> {
         self.is_loaded && self.then != Then::Placed && is_uneven()
     }
 
+    /// What this member does if there are two, in one round; the same at both.
+    pub(super) fn of_two(&self) -> Option<OfTwo> {
+        if self.size != 2 || !self.is_one_round() {
+            return None;
+        }
+        let other = Rank(1 - self.here.0);
+        let gets = self.writers().next().is_some();
+        let [front, back] = self.entry();
+        let give = if front.bytes > 0 { front } else { back };
+        let (operands, kept) = match self.then {
+            // The lower one of a scan has its own alone.
+            Then::Combined(Sum::UpTo(Rank(0))) if !gets && self.hears == Hears::Lower => {
+                (None, (!self.is_loaded).then_some(0))
+            }
+            Then::Combined(sum) => (gets.then(|| sum.of_two(self.here)), None),
+            Then::Nothing | Then::Taken | Then::Placed => (None, self.kept()),
+        };
+        Some(OfTwo {
+            gives: self.gives,
+            give,
+            gets,
+            place: self.place(other),
+            got_bytes: self.heard(other).1.bytes,
+            own: self.own(),
+            kept,
+            is_loaded: self.is_loaded,
+            operands,
+            longest_bytes: self.longest_bytes(),
+        })
+    }
+
+    /// Whether what each member gives stands in one entry or, of two members, may be one piece; the same at all members.
+    #[inline(always)]
+    pub(super) fn is_one_round(&self) -> bool {
+        if self.size != 2 {
+            return self.fits();
+        }
+        let longest = self.longest_bytes();
+        (longest > 0 || matches!(self.then, Then::Nothing)) && longest <= PIECE_BYTES_MIN
+    }
+
     /// Whether entries have room for it, and there is anything to put there; the same at all members.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fits(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let all_bytes_max = match self.then {
@@ -268,13 +331,13 @@ impl<'a> Plan<'a> {
             Then::Combined(_) => COMBINED_BY_ALL_BYTES_MAX,
             Then::Nothing | Then::Taken | Then::Placed => usize::MAX,
         };
-        let is_some = longest > 0 || self.then == Then::Nothing;
+        let is_some = longest > 0 || matches!(self.then, Then::Nothing);
         let all = longest.saturating_mul(self.size as usize);
         is_some && entry <= Board::PAYLOAD_BYTES_MAX && all <= all_bytes_max
     }
 
     /// Whether one member combines what all have, which others do in a tree.
-    #[inline]
+    #[inline(always)]
     pub(super) fn goes_up_tree(&self) -> bool {
         matches!(self.then, Then::Combined(Sum::UpTree(_)))
     }
@@ -307,6 +370,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The longest block of any member.
+    #[inline(always)]
     pub(super) fn longest_bytes(&self) -> usize {
         self.entry_bytes().0
     }
@@ -325,7 +389,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The longest block, and the longest entry.
-    #[inline]
+    #[inline(always)]
     fn entry_bytes(&self) -> (usize, usize) {
         match (self.blocks, self.holds) {
             (Blocks::Even(bytes), Holds::Own) => (bytes, bytes),
@@ -339,9 +403,9 @@ impl<'a> Plan<'a> {
     }
 
     /// What this one of two members does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn flow(&self) -> Flow {
-        let is_some = self.size == 2 && self.then != Then::Nothing;
+        let is_some = self.size == 2 && !matches!(self.then, Then::Nothing);
         Flow { gives: is_some && self.gives, gets: is_some && self.writers().next().is_some() }
     }
 
@@ -367,7 +431,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn block(&self, of: Rank) -> Block {
         match self.blocks {
             Blocks::Even(bytes) => Block { offset: of.0 as usize * bytes, bytes },
@@ -382,7 +446,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The parts of this member's contribution that make its entry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn entry(&self) -> [Block; 2] {
         match self.holds {
             Holds::Own => [self.own(), Block::NOTHING],
@@ -395,15 +459,16 @@ impl<'a> Plan<'a> {
     }
 
     /// What this member contributes for itself, where its contribution stands.
-    #[inline]
+    #[inline(always)]
     pub(super) fn own(&self) -> Block {
         let block = self.block(self.here);
-        let has_all = self.holds == Holds::ForEach || self.is_loaded && self.then == Then::Placed;
+        let has_all =
+            matches!(self.holds, Holds::ForEach) || self.is_loaded && matches!(self.then, Then::Placed);
         Block { offset: if has_all { block.offset } else { 0 }, ..block }
     }
 
     /// The length of that member's entry, and the part of it that this member reads.
-    #[inline]
+    #[inline(always)]
     pub(super) fn heard(&self, from: Rank) -> (usize, Block) {
         let theirs = self.block(from);
         match self.holds {
@@ -417,19 +482,20 @@ impl<'a> Plan<'a> {
     }
 
     /// Where this member's own block goes, if it must be brought there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn kept(&self) -> Option<usize> {
-        self.brings_own.then(|| self.place(self.here))
+        // The compiler keeps a plan in registers only where nothing of it is called.
+        if self.brings_own { Some(self.place(self.here)) } else { None }
     }
 
     /// Where what that member has written goes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&self, from: Rank) -> usize {
-        if self.then == Then::Placed { self.block(from).offset } else { 0 }
+        if matches!(self.then, Then::Placed) { self.block(from).offset } else { 0 }
     }
 
     /// The members whose entries are read, beginning behind this one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn writers(&self) -> impl Iterator<Item = Rank> + use<> {
         let (here, size) = (self.here.0, self.size);
         let (behind, before) = match self.hears {
@@ -451,350 +517,5 @@ pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
 pub(super) const ROOM_BYTES: usize = 32 << 10;
 
 #[cfg(test)]
-mod tests {
-    use collectives::{Operator, packed};
-
-    use super::*;
-
-    /// What all members have.
-    #[derive(Clone)]
-    struct Buffers {
-        inputs: Vec<Vec<u8>>,
-        outputs: Vec<Vec<u8>>,
-    }
-
-    /// Does an operation with the plans of all members, and looks at what each has gotten. Contributions that are combined are
-    /// elements of two bytes: the first rank that has contributed, and how many have; only neighbours can be combined.
-    fn carry_out<'a>(
-        what: &str,
-        plan_of: impl Fn(Rank) -> Option<Plan<'a>>,
-        Buffers { inputs, outputs }: Buffers,
-        expected: &[Vec<u8>],
-    ) {
-        let plans: Vec<Plan<'_>> =
-            (0..expected.len() as u32).map(|rank| plan_of(Rank(rank)).expect("it fits")).collect();
-        let given = |rank: usize| if plans[rank].is_loaded { &outputs[rank] } else { &inputs[rank] };
-        let part = |data: &[u8], Block { offset, bytes }| data[offset..offset + bytes].to_vec();
-        let entry = |rank: usize| -> Option<Vec<u8>> {
-            let plan = &plans[rank];
-            plan.gives.then(|| plan.entry().map(|block| part(given(rank), block)).concat())
-        };
-        let entries: Vec<Option<Vec<u8>>> = (0..plans.len()).map(entry).collect();
-        for (rank, plan) in plans.iter().enumerate() {
-            let mut output = outputs[rank].clone();
-            let mut put = |at: usize, data: &[u8]| output[at..at + data.len()].copy_from_slice(data);
-            let own = || part(given(rank), plan.own());
-            if let Some(place) = plan.kept() {
-                put(place, &own());
-            }
-            let heard = |from: Rank| {
-                let entry = entries[from.0 as usize].as_ref().expect("who is heard has written");
-                let (bytes, block) = plan.heard(from);
-                assert_eq!(entry.len(), bytes, "{what}: {rank} hears {from:?}");
-                part(entry, block)
-            };
-            match plan.then {
-                _ if plan.hears == Hears::Nobody => assert_eq!(plan.writers().count(), 0),
-                Then::Nothing | Then::Taken | Then::Placed => {
-                    plan.writers().for_each(|from| put(plan.place(from), &heard(from)));
-                }
-                Then::Combined(sum) => {
-                    let of = |from: Rank| if from.0 as usize == rank { own() } else { heard(from) };
-                    let mut places: Vec<Vec<u8>> = sum.of(plan.size).map(of).collect();
-                    let mut runs = places.clone();
-                    sum.of(plan.size).zip(&places).for_each(|(from, given)| {
-                        runs[sum.place(plan.size, from)] = given.clone();
-                    });
-                    let all = sum.in_runs(plan.size, |lower, higher, count| {
-                        for at in 0..count {
-                            runs[higher + at] = joined(&runs[lower + at], &runs[higher + at]);
-                        }
-                    });
-                    let at = sum.in_order(plan.size, |lower, higher| {
-                        places[higher.0 as usize] =
-                            joined(&places[lower.0 as usize], &places[higher.0 as usize]);
-                    });
-                    assert_eq!(runs[all], places[at.0 as usize], "{what}: in runs and in pairs");
-                    put(0, &runs[all]);
-                }
-            }
-            assert_eq!(output, expected[rank], "{what}: rank {rank} of {}", plans.len());
-        }
-    }
-
-    fn joined(lower: &[u8], higher: &[u8]) -> Vec<u8> {
-        let pairs = lower.chunks(2).zip(higher.chunks(2));
-        let join = |(lower, higher): (&[u8], &[u8])| {
-            assert_eq!(lower[0] + lower[1], higher[0], "these are not neighbours");
-            [lower[0], lower[1] + higher[1]]
-        };
-        pairs.flat_map(join).collect()
-    }
-
-    /// Elements to which so many ranks have contributed, the first of which is that one.
-    fn sum(first: u32, ranks: u32, count: usize) -> Vec<u8> {
-        [first as u8, ranks as u8].repeat(count)
-    }
-
-    /// What one rank has for another.
-    fn block(from: u32, to: u32, bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|at| [from as u8, to as u8, at as u8][at % 3]).collect()
-    }
-
-    fn of_all(size: u32, one: impl Fn(u32) -> Vec<u8>) -> Vec<Vec<u8>> {
-        (0..size).map(one).collect()
-    }
-
-    /// No bytes that anybody has.
-    fn blank(bytes: usize) -> Vec<u8> {
-        vec![0xee; bytes]
-    }
-
-    const SUM: Operator = Operator { element_bytes: 2, commutative: false };
-
-    #[test]
-    fn data_goes_from_a_root_and_to_one() {
-        let bytes = 3;
-        for (size, root) in sizes().flat_map(|size| [0, size / 2, size - 1].map(|root| (size, root))) {
-            let all = bytes * size as usize;
-            let at_root = |rank: u32, data: Vec<u8>| if rank == root { data } else { blank(data.len()) };
-            let row = |of: &dyn Fn(u32) -> Vec<u8>| of_all(size, of).concat();
-            let bcast = |rank| {
-                let collective = Collective::Bcast { root: Rank(root), bytes };
-                Plan::of(collective, rank, size, Cores::Own)
-            };
-            let data = block(root, 0, bytes);
-            let buffers = Buffers {
-                inputs: of_all(size, |_| Vec::new()),
-                outputs: of_all(size, |rank| at_root(rank, data.clone())),
-            };
-            carry_out("bcast", bcast, buffers, &of_all(size, |_| data.clone()));
-            for in_place in [false, true] {
-                let rooted = |rank: Rank| {
-                    let in_place = in_place && rank.0 == root;
-                    Rooted { root: Rank(root), bytes, in_place }
-                };
-                let has_own = |rank: u32| in_place && rank == root;
-                let gathered = row(&|from| block(from, root, bytes));
-                let expected = of_all(size, |rank| at_root(rank, gathered.clone()));
-                let mut outputs = of_all(size, |_| blank(all));
-                if in_place {
-                    let own = root as usize * bytes;
-                    outputs[root as usize][own..own + bytes].copy_from_slice(&block(root, root, bytes));
-                }
-                let inputs = of_all(size, |rank| block(rank, root, if has_own(rank) { 0 } else { bytes }));
-                let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size, Cores::Own);
-                carry_out("gather", gather, Buffers { inputs, outputs }, &expected);
-
-                let inputs = of_all(size, |rank| at_root(rank, row(&|to| block(root, to, bytes))));
-                let outputs = of_all(size, |_| blank(bytes));
-                let expected =
-                    of_all(size, |rank| if has_own(rank) { blank(bytes) } else { block(root, rank, bytes) });
-                let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size, Cores::Own);
-                carry_out("scatter", scatter, Buffers { inputs, outputs }, &expected);
-            }
-        }
-    }
-
-    #[test]
-    fn data_goes_from_all_to_all() {
-        let bytes = 3;
-        for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
-            let all = bytes * size as usize;
-            let each = Each { bytes, in_place };
-            let barrier = |rank| Plan::of(Collective::Barrier, rank, size, Cores::Own);
-            let nothing = of_all(size, |_| Vec::new());
-            let buffers = Buffers { inputs: nothing.clone(), outputs: nothing.clone() };
-            carry_out("barrier", barrier, buffers, &nothing);
-            assert!((0..size).all(|rank| {
-                barrier(Rank(rank))
-                    .is_some_and(|plan| plan.gives && plan.writers().count() == size as usize - 1)
-            }));
-
-            let gathered = of_all(size, |rank| block(rank, 0, bytes)).concat();
-            let place = |rank: u32| rank as usize * bytes..(rank as usize + 1) * bytes;
-            let loaded = |rank: u32| {
-                let mut output = blank(all);
-                output[place(rank)].copy_from_slice(&block(rank, 0, bytes));
-                output
-            };
-            let buffers = Buffers {
-                inputs: of_all(size, |rank| if in_place { Vec::new() } else { block(rank, 0, bytes) }),
-                outputs: of_all(size, |rank| if in_place { loaded(rank) } else { blank(all) }),
-            };
-            let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size, Cores::Own);
-            carry_out("allgather", allgather, buffers, &of_all(size, |_| gathered.clone()));
-
-            let given = |from: u32| of_all(size, |to| block(from, to, bytes)).concat();
-            let gotten = |to: u32| of_all(size, |from| block(from, to, bytes)).concat();
-            let buffers = Buffers {
-                inputs: of_all(size, |rank| if in_place { Vec::new() } else { given(rank) }),
-                outputs: of_all(size, |rank| if in_place { given(rank) } else { blank(all) }),
-            };
-            let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size, Cores::Own);
-            carry_out("alltoall", alltoall, buffers, &of_all(size, gotten));
-        }
-    }
-
-    /// Blocks of any length, some of none, with gaps between them.
-    #[test]
-    fn blocks_may_differ() {
-        for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
-            let bytes = |rank: u32| (rank as usize * 5 + 1) % 7;
-            let blocks: Vec<Block> =
-                (0..size).map(|rank| Block { offset: 10 * rank as usize + 2, bytes: bytes(rank) }).collect();
-            let with = |ranks: &dyn Fn(u32) -> bool| {
-                let mut data = blank(10 * size as usize);
-                for rank in (0..size).filter(|rank| ranks(*rank)) {
-                    let Block { offset, bytes } = blocks[rank as usize];
-                    data[offset..offset + bytes].copy_from_slice(&block(rank, 0, bytes));
-                }
-                data
-            };
-            let buffers = Buffers {
-                inputs: of_all(size, |rank| block(rank, 0, if in_place { 0 } else { bytes(rank) })),
-                outputs: of_all(size, |rank| with(&|other| in_place && other == rank)),
-            };
-            let what = Uneven::Allgather { in_place };
-            let listed = Listed { what, sends: &[], receives: &blocks };
-            let allgather = |rank| Plan::listed(listed, rank, size);
-            carry_out("allgatherv", allgather, buffers, &of_all(size, |_| with(&|_| true)));
-        }
-    }
-
-    #[test]
-    fn contributions_are_combined_in_their_order() {
-        let count = 4;
-        for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
-            let of = Reduction { count, operator: SUM, in_place };
-            let own = |rank: u32| sum(rank, 1, count);
-            let empty = blank(2 * count);
-            let buffers = Buffers {
-                inputs: of_all(size, |rank| if in_place { Vec::new() } else { own(rank) }),
-                outputs: of_all(size, |rank| if in_place { own(rank) } else { empty.clone() }),
-            };
-            let before = |rank: usize| buffers.outputs[rank].clone();
-            let run = |name: &str, collective: Collective, expected: Vec<Vec<u8>>| {
-                carry_out(
-                    name,
-                    |rank| Plan::of(collective, rank, size, Cores::Own),
-                    buffers.clone(),
-                    &expected,
-                );
-            };
-            let upto = |ranks: u32| sum(0, ranks, count);
-            run("allreduce", Collective::Allreduce(of), of_all(size, |_| upto(size)));
-            run("scan", Collective::Scan(of), of_all(size, |rank| upto(rank + 1)));
-            let exclusive = |rank: u32| if rank == 0 { before(0) } else { upto(rank) };
-            run("exscan", Collective::Exscan(of), of_all(size, exclusive));
-        }
-    }
-
-    fn reduce_to(root: u32, size: u32, cores: Cores, count: usize, in_place: bool) {
-        let of = |rank: Rank| Reduction { count, operator: SUM, in_place: in_place && rank.0 == root };
-        let own = |rank: u32| sum(rank, 1, count);
-        let loaded = |rank: u32| in_place && rank == root;
-        let buffers = Buffers {
-            inputs: of_all(size, |rank| if loaded(rank) { Vec::new() } else { own(rank) }),
-            outputs: of_all(size, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
-        };
-        let result = |rank| if rank == root { sum(0, size, count) } else { blank(2 * count) };
-        let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, size, cores);
-        carry_out("reduce", reduce, buffers, &of_all(size, result));
-    }
-
-    #[test]
-    fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
-        let count = 4;
-        for in_place in [false, true] {
-            for (size, cores) in
-                [(2, Cores::Own), (2, Cores::Shared), (3, Cores::Shared), (11, Cores::Shared)]
-            {
-                for root in 0..size {
-                    reduce_to(root, size, cores, count, in_place);
-                }
-            }
-            for counts in [[count, count], [1, 3], [3, 0], [0, 2]] {
-                let all = |rank| sum(rank, 1, counts[0] + counts[1]);
-                let buffers =
-                    Buffers {
-                        inputs: of_all(2, |rank| if in_place { Vec::new() } else { all(rank) }),
-                        outputs: of_all(2, |rank| {
-                            if in_place { all(rank) } else { blank(2 * counts[rank as usize]) }
-                        }),
-                    };
-                let expected = of_all(2, |rank| {
-                    let mut output = buffers.outputs[rank as usize].clone();
-                    let mine = sum(0, 2, counts[rank as usize]);
-                    output[..mine.len()].copy_from_slice(&mine);
-                    output
-                });
-                let blocks = packed(counts.map(|count| 2 * count));
-                let what = Uneven::ReduceScatter { operator: SUM, in_place };
-                let listed = Listed { what, sends: &blocks, receives: &[] };
-                let reduce_scatter = |rank| Plan::listed(listed, rank, 2);
-                carry_out("reduce-scatter", reduce_scatter, buffers.clone(), &expected);
-                if counts[0] == counts[1] {
-                    let of = Reduction { count, operator: SUM, in_place };
-                    let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2, Cores::Own);
-                    carry_out("reduce-scatter-block", even, buffers, &expected);
-                }
-            }
-        }
-    }
-
-    /// Whether an operation goes by a board is the same at all members, and lengths decide it.
-    #[test]
-    fn all_members_go_the_same_way() {
-        let entry = Board::PAYLOAD_BYTES_MAX;
-        for size in sizes() {
-            let goes = |collective: Collective| {
-                let ways: Vec<bool> = (0..size)
-                    .map(|rank| {
-                        Plan::of(collective, Rank(rank), size, Cores::Shared).is_some_and(|plan| plan.fits())
-                    })
-                    .collect();
-                assert!(ways.iter().all(|way| *way == ways[0]), "{collective:?} of {size}");
-                ways[0]
-            };
-            let reduction = |bytes: usize| {
-                let operator = Operator { element_bytes: 1, commutative: true };
-                Reduction { count: bytes, operator, in_place: false }
-            };
-            let each = |bytes| Each { bytes, in_place: false };
-            let others = size as usize - 1;
-            let combined = entry.min(COMBINED_BY_ALL_BYTES_MAX / size as usize);
-            for (longest, of) in [
-                (
-                    entry,
-                    &(|bytes| Collective::Bcast { root: Rank(1), bytes }) as &dyn Fn(usize) -> Collective,
-                ),
-                (entry, &|bytes| Collective::Allgather(each(bytes))),
-                (entry / others, &|bytes| Collective::Alltoall(each(bytes))),
-                (entry.min(ROOM_BYTES / size as usize), &|bytes| {
-                    Collective::Reduce(Rank(1), reduction(bytes))
-                }),
-                (entry, &|bytes| Collective::Gather(Rooted { root: Rank(1), bytes, in_place: false })),
-                (entry / others, &|bytes| {
-                    Collective::Scatter(Rooted { root: Rank(1), bytes, in_place: false })
-                }),
-                (combined, &|bytes| Collective::Allreduce(reduction(bytes))),
-                (combined, &|bytes| Collective::Scan(reduction(bytes))),
-                (combined, &|bytes| Collective::Exscan(reduction(bytes))),
-            ] {
-                assert_eq!(
-                    [0, 1, longest, longest + 1].map(|bytes| goes(of(bytes))),
-                    [false, true, true, false]
-                );
-            }
-            assert!(goes(Collective::Barrier));
-            let reduce = Collective::Reduce(Rank(1), reduction(8));
-            assert_eq!(Plan::of(reduce, Rank(0), size, Cores::Own).is_some(), size == 2);
-            assert_eq!(goes(Collective::ReduceScatterBlock(reduction(8))), size == 2);
-        }
-    }
-
-    fn sizes() -> impl Iterator<Item = u32> {
-        2..=Board::MEMBERS_MAX
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,19 +1,14 @@
 //! Exchanges of two in which each reads the other's memory: what comes where, reads that are refused, calls that do not fit.
 
 use collectives::{Block, Collective, Each, Listed, Uneven, packed};
-use fabric::{Payload, UserMemory};
 use job::error::{Class, Error};
 use job::fabrics::Way;
 
-use super::Communicator;
 use super::pieces::{LONG_FROM, READ};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
 use super::trials::READ_FROM;
+use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
-
-fn nothing() -> impl FnMut(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) {
-    |_, _, _| {}
-}
 
 /// What one gives the other with that number.
 fn block(from: usize, to: usize, number: usize, bytes: usize) -> Vec<u8> {
@@ -51,7 +46,7 @@ fn exchange(world: &Communicator, number: usize, bytes: usize, in_place: bool) -
     let mut output = if in_place { sends.clone() } else { vec![0; 2 * bytes] };
     let input = if in_place { &[][..] } else { &sends[..] };
     let all = Collective::Alltoall(Each { bytes, in_place });
-    world.perform(all, reading(input), writing(&mut output), &mut nothing())?;
+    world.perform(all, reading(input), writing(&mut output), Combining::Nothing)?;
     assert!(output == comes, "{bytes} bytes exchanged, in place {in_place}, at {here}");
     Ok(())
 }
@@ -65,7 +60,7 @@ fn gather(world: &Communicator, number: usize, bytes: usize, in_place: bool) {
     }
     let input = if in_place { &[][..] } else { &own[..] };
     let all = Collective::Allgather(Each { bytes, in_place });
-    world.perform(all, reading(input), writing(&mut output), &mut nothing()).unwrap();
+    world.perform(all, reading(input), writing(&mut output), Combining::Nothing).unwrap();
     let gathered = [0, 1].map(|from| block(from, 0, number, bytes)).concat();
     assert!(output == gathered, "{bytes} bytes gathered, in place {in_place}, at {here}");
 }
@@ -80,7 +75,7 @@ fn listed(world: &Communicator, [one, other]: [usize; 2], expected: usize) -> Re
     let receives: Vec<Block> = packed(keeps).to_vec();
     let (input, mut output) = (filled(here, 2 * gives), vec![0u8; gives + expected]);
     let listed = Listed { what: Uneven::Alltoall { in_place: false }, sends: &sends, receives: &receives };
-    world.perform_uneven(listed, reading(&input), writing(&mut output), &mut nothing())?;
+    world.perform_uneven(listed, reading(&input), writing(&mut output), Combining::Nothing)?;
     assert!(output == [filled(0, keeps[0]), filled(1, keeps[1])].concat(), "{one} for {other} bytes");
     Ok(())
 }

@@ -13,7 +13,7 @@ use messaging::Rank;
 
 use super::pieces::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
-use super::{Reduce, Visit, is_turn_due};
+use super::{Combining, Visit, is_turn_due};
 use crate::memory::giving;
 
 /// One operation, until this member is through with all its numbers.
@@ -40,7 +40,7 @@ impl Visit<'_> {
         plan: &Plan<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let contribution = if plan.is_loaded { giving(output) } else { input };
         let Block { offset, bytes } = plan.own();
@@ -51,10 +51,12 @@ impl Visit<'_> {
         let several = Several::begin(self, *plan, turns * pieces)?;
         match plan.then {
             Then::Combined(sum @ Sum::UpTree(_)) => {
-                several.sum_at_root((own, sum), piece_bytes, output, reduce)
+                several.sum_at_root((own, sum), piece_bytes, output, combining)
             }
-            Then::Combined(sum) if bytes <= HUB_BYTES_MAX => several.sum_at_hub((own, sum), output, reduce),
-            Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, reduce),
+            Then::Combined(sum) if bytes <= HUB_BYTES_MAX => {
+                several.sum_at_hub((own, sum), output, combining)
+            }
+            Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, combining),
             Then::Nothing | Then::Taken | Then::Placed => several.hand_out(own, piece_bytes, output),
         }
     }
@@ -93,7 +95,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         (own, sum): (Payload<'static>, Sum),
         piece_bytes: usize,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let slices = Slices { members: self.plan.size, element_bytes: self.plan.element_bytes() };
         let (here, room) = (self.plan.here, self.take_room(slices.room_bytes(piece_bytes)));
@@ -104,7 +106,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             if self.mismatch.is_some() {
                 break;
             }
-            let result = self.combine_slice(number, (piece, slice.clone(), sum), &room, &mut *reduce);
+            let result = self.combine_slice(number, (piece, slice.clone(), sum), &room, combining);
             self.visit.bulletin.leave(number);
             let number = self.turn(result)?;
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
@@ -127,14 +129,14 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         mut self,
         (own, sum): (Payload<'static>, Sum),
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let (is_hub, bytes) = (self.plan.here == HUB, own.bytes());
         let number = self.half(is_hub, if is_hub { Payload::EMPTY } else { own })?;
         let is_told = self.mismatch.is_some();
         let room = is_hub.then(|| self.take_room(self.plan.size as usize * bytes));
         let result = match &room {
-            Some(room) if !is_told => self.combine_slice(number, (own, 0..bytes, sum), room, reduce),
+            Some(room) if !is_told => self.combine_slice(number, (own, 0..bytes, sum), room, combining),
             _ => Payload::EMPTY,
         };
         self.visit.bulletin.leave(number);
@@ -189,7 +191,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         (own, sum): (Payload<'static>, Sum),
         piece_bytes: usize,
         output: &mut UserMemory,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Result<()> {
         let is_root = self.plan.hears == Hears::Others;
         let room = is_root.then(|| self.take_room(self.plan.size as usize * piece_bytes));
@@ -200,7 +202,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             if let Some(room) = room.as_ref().filter(|_| self.mismatch.is_none()) {
                 output.write_at(
                     at,
-                    self.combine_slice(number, (piece, 0..piece.bytes(), sum), room, &mut *reduce),
+                    self.combine_slice(number, (piece, 0..piece.bytes(), sum), room, combining),
                 );
             }
             self.visit.bulletin.leave(number);
@@ -223,7 +225,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         number: u32,
         (piece, slice, sum): (Payload<'_>, Range<usize>, Sum),
         room: &'r Heap,
-        reduce: Reduce<'_>,
+        combining: Combining<'_>,
     ) -> Payload<'r> {
         let (bytes, mut places) = (slice.len(), room.memory());
         let at = |rank: Rank| rank.0 as usize * bytes;
@@ -245,8 +247,10 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             // There may be fewer elements than members.
             if bytes > 0 {
                 with(in_room, lower, &mut |left| match is_in(in_room, higher) {
-                    true => reduce(left, None, &mut out),
-                    false => with(in_room, higher, &mut |right| reduce(left, Some(right), &mut out)),
+                    true => combining.combine(left, None, &mut out),
+                    false => {
+                        with(in_room, higher, &mut |right| combining.combine(left, Some(right), &mut out));
+                    }
                 });
             }
             in_room |= 1 << higher.0;

@@ -4,9 +4,9 @@ use collectives::{Collective, Each};
 use job::error::Class;
 use job::fabrics::{Ring, Way};
 
-use super::Communicator;
 use super::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
+use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
 /// Sums up elements of so many bytes, so many in all; whether that went by halves.
@@ -73,7 +73,7 @@ fn another_operation_of_that_length_is_told() {
                 Collective::Allgather(Each { bytes, in_place: false })
             };
             let out = writing(&mut output[..if world.rank().0 == sums_up { bytes } else { 2 * bytes }]);
-            let ended = world.perform(operation, reading(&input), out, &mut |_, _, _| {});
+            let ended = world.perform(operation, reading(&input), out, Combining::Nothing);
             assert_eq!(ended.unwrap_err().class, Class::Truncated, "{bytes} bytes");
             is_by_halves(world, 8, HALVES_FROM, false);
         }

@@ -12,8 +12,8 @@ use job::guide::CostsFrom;
 use job::tell;
 use messaging::Rank;
 
-use super::Communicator;
 use super::pieces_tests::QUICK_COPIES;
+use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 use crate::{Config, FabricName, run_threads};
 
@@ -226,13 +226,18 @@ impl Call {
         let before = input.clone();
         output.extend([FILLER; BEHIND]);
         let bytes = output.len() - BEHIND;
-        let add = &mut |left: Payload<'_>, other: Option<Payload<'_>>, right: &mut UserMemory| {
+        let add = |left: Payload<'_>, other: Option<Payload<'_>>, right: &mut UserMemory| {
             other.map(|other| right.write_at(0, other));
             let sum = sum_of(&left.to_vec(), &right.payload().to_vec());
             right.write_at(0, Payload::from(&sum[..]));
         };
         world
-            .perform(self.collective(here), reading(&input), writing(&mut output[..bytes]), add)
+            .perform(
+                self.collective(here),
+                reading(&input),
+                writing(&mut output[..bytes]),
+                Combining::By(&add),
+            )
             .map_err(|error| error.to_string())?;
         let expected = self.expected(table, here);
         differs("output", &output[..expected.len()], &expected)?;

@@ -2,7 +2,7 @@
 //! which both decide alike whether what goes one way is a message (decisions/0062).
 
 use fabric::Heap;
-use job::fabrics::Course;
+use job::fabrics::{Board, Course};
 
 use super::trials::Trials;
 
@@ -69,4 +69,4 @@ impl Turn {
 }
 
 /// What goes from one of two members to the other time after time stands in entries up to here.
-const PASSED_BYTES_MAX: usize = 512;
+const PASSED_BYTES_MAX: usize = Board::PAYLOAD_BYTES_MAX;

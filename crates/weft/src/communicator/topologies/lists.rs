@@ -5,6 +5,7 @@ use job::error::Result;
 use messaging::Rank;
 
 use super::Communicator;
+use crate::communicator::combining::Combining;
 use crate::memory::{reading, writing};
 
 /// A list of each member, by rank.
@@ -44,7 +45,7 @@ impl Communicator {
         };
         let blocks: Vec<Block> = ends.iter().zip(&lengths).map(block).collect();
         let schedule = allgatherv(&self.shape(), &blocks, false);
-        self.run(schedule, reading(mine), writing(&mut numbers), &mut |_, _, _| {})?;
+        self.run(schedule, reading(mine), writing(&mut numbers), Combining::Nothing)?;
         Ok(Some(Lists { numbers, ends }))
     }
 }

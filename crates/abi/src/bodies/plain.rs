@@ -1,0 +1,547 @@
+//! Collective operations on contiguous elements of predefined datatypes, which need no more than a few numbers to be described: no
+//! allocation, no reference to a datatype. Everything else is described by [`Described`](crate::bodies::ways::Described).
+
+mod listed;
+
+use std::ffi::{c_int, c_void};
+
+use datatype::{Operator, Predefined};
+use weft::claims::{OwnedCombining, Payload, Room, UserMemory};
+use weft::collectives::{self, Around, Buffers, Collective, Each, Reduction, Rooted, Surround};
+use weft::{Combining, Communicator, Rank, Result};
+
+use crate::arguments::is_plain;
+use crate::bodies::collectives::is_in_place;
+use crate::bodies::datatypes::{self, row_bytes};
+use crate::bodies::operators;
+use crate::bodies::ways::Way;
+use crate::calls;
+use crate::entry::Target;
+use crate::errors::finish;
+use crate::generated::constants::*;
+use crate::objects::{CommObject, Held, RequestObject};
+use crate::parts::{self, Input, Output};
+use crate::requests::SENT;
+use crate::state;
+use crate::types::*;
+
+pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
+
+/// A buffer, and how many elements it holds, or holds for each rank.
+pub(crate) type Elements<Pointer> = (Pointer, MPI_Count, MPI_Datatype);
+
+/// An operation of one call on one communicator.
+#[derive(Clone, Copy)]
+struct Plain {
+    collective: Collective,
+    /// Where this rank's contribution stands, and how long it is.
+    gives: (*const c_void, usize),
+    /// Where what this rank gets comes to stand, and how long that is.
+    gets: (*mut c_void, usize),
+    arithmetic: Arithmetic,
+}
+
+/// How elements are combined, where the library knows how.
+#[derive(Clone, Copy)]
+enum Arithmetic {
+    None,
+    Of(Operator, Predefined),
+}
+
+impl Arithmetic {
+    #[inline(always)]
+    fn of(op: MPI_Op, datatype: MPI_Datatype) -> Option<Arithmetic> {
+        let (operator, predefined) = (operators::predefined(op)?, datatypes::predefined(datatype)?);
+        (operator.is_collective() && operator.is_legal_for(predefined))
+            .then_some(Arithmetic::Of(operator, predefined))
+    }
+
+    /// The reduction of so many bytes.
+    #[inline(always)]
+    fn reduction(self, bytes: usize, in_place: bool) -> Option<Reduction> {
+        let Arithmetic::Of(operator, predefined) = self else { return None };
+        let element_bytes = predefined.size() as usize;
+        let operator = collectives::Operator { element_bytes, commutative: operator.is_commutative() };
+        Some(Reduction { count: bytes / element_bytes, operator, in_place })
+    }
+
+    #[inline(always)]
+    fn combining(self) -> Combining<'static> {
+        match self {
+            Arithmetic::None => Combining::Nothing,
+            Arithmetic::Of(operator, predefined) => Combining::Predefined(operator, predefined),
+        }
+    }
+
+    fn owned(self) -> OwnedCombining {
+        match self {
+            Arithmetic::None => OwnedCombining::Nothing,
+            Arithmetic::Of(operator, predefined) => OwnedCombining::Predefined(operator, predefined),
+        }
+    }
+}
+
+impl Plain {
+    /// An operation that combines nothing.
+    #[inline(always)]
+    fn moving(collective: Collective, gives: (*const c_void, usize), gets: (*mut c_void, usize)) -> Plain {
+        Plain { collective, gives, gets, arithmetic: Arithmetic::None }
+    }
+
+    /// The memory that it uses.
+    ///
+    /// # Safety
+    /// So many bytes can be read, and so many written, until the operation is over.
+    #[inline(always)]
+    unsafe fn buffers(&self) -> Buffers {
+        // SAFETY: the caller's promise.
+        unsafe { Buffers { input: readable(self.gives), output: writable(self.gets) } }
+    }
+}
+
+/// # Safety
+/// So many bytes can be read until the operation is over.
+#[inline(always)]
+unsafe fn readable((start, bytes): (*const c_void, usize)) -> Payload<'static> {
+    // SAFETY: the caller's promise.
+    unsafe { Payload::claim(start.cast(), bytes) }
+}
+
+/// # Safety
+/// So many bytes can be written until the operation is over.
+#[inline(always)]
+unsafe fn room((start, bytes): (*mut c_void, usize)) -> Room {
+    // SAFETY: the caller's promise.
+    unsafe { Room::claim(start.cast(), bytes) }
+}
+
+/// # Safety
+/// So many bytes can be written until the operation is over.
+#[inline(always)]
+unsafe fn writable((start, bytes): (*mut c_void, usize)) -> UserMemory {
+    // A rank that gets nothing may have no address. SAFETY: the caller's promise.
+    if bytes == 0 { UserMemory::EMPTY } else { unsafe { UserMemory::claim(start.cast(), bytes) } }
+}
+
+/// The communicator, where nothing is unusual about it and about the library: no requests to look after, no checks, one group, nobody blank.
+#[inline(never)]
+fn usual(way: &Way, comm: MPI_Comm) -> Option<Held> {
+    let held = state::undistracted()?.find_comm(comm)?;
+    is_usual(way, &held.comm).then_some(held)
+}
+
+#[inline(always)]
+fn is_usual(way: &Way, comm: &Communicator) -> bool {
+    if comm.is_inter() || comm.has_blanks() {
+        return false;
+    }
+    calls::enter(way.name());
+    true
+}
+
+/// Does, or begins, what is described for this rank; `None` where nothing has happened.
+///
+/// # Safety
+/// The program's promise of what is described: it can be read and written until the operation is over.
+#[inline(always)]
+unsafe fn perform(
+    way: &Way,
+    comm: MPI_Comm,
+    describe: impl Fn(&Communicator) -> Option<Plain>,
+) -> Option<c_int> {
+    if way.is_blocking() {
+        let held;
+        let object: &CommObject = match state::usual_world(comm) {
+            Some(world) if is_usual(way, &world.comm) => world,
+            Some(_) => return None,
+            None => {
+                held = usual(way, comm)?;
+                &held
+            }
+        };
+        let plain = describe(&object.comm)?;
+        // SAFETY: the caller's promise.
+        let (input, output) = unsafe { (readable(plain.gives), room(plain.gets)) };
+        let combining = plain.arithmetic.combining();
+        if let Some(done) = object.comm.try_perform(plain.collective, input, output, combining) {
+            return Some(conclude(way, comm, done));
+        }
+    }
+    // Described once more, since the compiler keeps in memory what is lent to a function that is called.
+    // SAFETY: the caller's promise.
+    unsafe { perform_otherwise(way, comm, describe) }
+}
+
+/// As [`perform`], without the short way.
+///
+/// # Safety
+/// See [`perform`].
+#[inline(never)]
+unsafe fn perform_otherwise(
+    way: &Way,
+    comm: MPI_Comm,
+    describe: impl Fn(&Communicator) -> Option<Plain>,
+) -> Option<c_int> {
+    if !way.is_blocking() {
+        // SAFETY: the caller's promise.
+        return unsafe { begin(way, comm, describe) };
+    }
+    let held = usual(way, comm)?;
+    let plain = describe(&held.comm)?;
+    // SAFETY: the caller's promise.
+    let Buffers { input, output } = unsafe { plain.buffers() };
+    let done = held.comm.perform(plain.collective, input, output, plain.arithmetic.combining());
+    Some(conclude(way, comm, done))
+}
+
+#[inline(always)]
+fn conclude(way: &Way, comm: MPI_Comm, done: Result<()>) -> c_int {
+    if done.is_ok() { MPI_SUCCESS } else { finish(way.name(), Target::Comm(comm), done) }
+}
+
+/// Begins it.
+///
+/// # Safety
+/// See [`perform`].
+unsafe fn begin(
+    way: &Way,
+    comm: MPI_Comm,
+    describe: impl FnOnce(&Communicator) -> Option<Plain>,
+) -> Option<c_int> {
+    let place = way.begins()?;
+    let held = usual(way, comm)?;
+    let plain = describe(&held.comm)?;
+    // SAFETY: the caller's promise.
+    let buffers = unsafe { plain.buffers() };
+    let started =
+        held.comm.start_if_not_over(plain.collective, buffers, plain.arithmetic.owned(), None, None);
+    let Some(ongoing) = started else {
+        place.set(SENT);
+        return Some(MPI_SUCCESS);
+    };
+    let (input, output) = (Input::nothing(), Output::nothing());
+    let object = RequestObject::Collective { errors_to: comm, ongoing, input, output };
+    let adopted = state::runtime()?.adopt_request(object).map(|request| place.set(request));
+    Some(finish(way.name(), Target::Comm(comm), adopted))
+}
+
+/// The bytes of a buffer whose elements are contiguous, and which holds some.
+#[inline(always)]
+fn row<Pointer: Copy + Into<Address>>((buffer, count, datatype): Elements<Pointer>) -> Option<usize> {
+    let Address(start) = buffer.into();
+    row_bytes(datatype, count).filter(|bytes| *bytes > 0 && is_plain(start))
+}
+
+/// The address of a buffer that is read or written.
+struct Address(*const c_void);
+
+impl From<*const c_void> for Address {
+    fn from(start: *const c_void) -> Address {
+        Address(start)
+    }
+}
+
+impl From<*mut c_void> for Address {
+    fn from(start: *mut c_void) -> Address {
+        Address(start)
+    }
+}
+
+/// The root, if there is such a rank.
+#[inline(always)]
+fn root_of(comm: &Communicator, root: c_int) -> Option<Rank> {
+    u32::try_from(root).ok().filter(|root| *root < comm.size()).map(Rank)
+}
+
+/// Whether so many bytes here and there are no bytes in common.
+#[inline(always)]
+fn are_apart((one, one_bytes): (*const c_void, usize), (other, other_bytes): (*const c_void, usize)) -> bool {
+    let range = |start: *const c_void, bytes| start.addr()..start.addr().wrapping_add(bytes);
+    parts::are_apart(&range(one, one_bytes), &range(other, other_bytes))
+}
+
+/// So many bytes for each rank.
+#[inline(always)]
+fn for_each(comm: &Communicator, bytes: usize) -> Option<usize> {
+    bytes.checked_mul(comm.size() as usize)
+}
+
+const NOTHING: *const c_void = std::ptr::null();
+
+/// `MPI_Barrier`; `None` where nothing has happened, here and below.
+#[inline(always)]
+pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
+    let nothing = Plain::moving(Collective::Barrier, (NOTHING, 0), (NOTHING.cast_mut(), 0));
+    // SAFETY: nothing is read or written.
+    unsafe { perform(way, comm, |_| Some(nothing)) }
+}
+
+/// `MPI_Bcast`.
+///
+/// # Safety
+/// As for its body, here and below.
+#[inline(always)]
+pub(crate) unsafe fn bcast(
+    way: &Way,
+    (buffer, count, datatype): Elements<*mut c_void>,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row((buffer, count, datatype))?;
+    // SAFETY: the caller's promise, here and below.
+    unsafe {
+        perform(way, comm, |comm| {
+            let root = root_of(comm, root)?;
+            Some(Plain::moving(Collective::Bcast { root, bytes }, (NOTHING, 0), (buffer, bytes)))
+        })
+    }
+}
+
+/// `MPI_Gather`. What is said of the receive buffer means something at the root alone.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn gather(
+    way: &Way,
+    sends: Elements<*const c_void>,
+    receives: Elements<*mut c_void>,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row(sends)?;
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let root = root_of(comm, root)?;
+            let gives = (sends.0, bytes);
+            let gets = if comm.rank() != root {
+                (receives.0, 0)
+            } else {
+                let all = (receives.0, for_each(comm, bytes)?);
+                if row(receives) != Some(bytes) || !are_apart(gives, (all.0, all.1)) {
+                    return None;
+                }
+                all
+            };
+            Some(Plain::moving(Collective::Gather(Rooted { root, bytes, in_place: false }), gives, gets))
+        })
+    }
+}
+
+/// `MPI_Scatter`. What is said of the send buffer means something at the root alone.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn scatter(
+    way: &Way,
+    sends: Elements<*const c_void>,
+    receives: Elements<*mut c_void>,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row(receives)?;
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let root = root_of(comm, root)?;
+            let gets = (receives.0, bytes);
+            let gives = if comm.rank() != root {
+                (sends.0, 0)
+            } else {
+                let all = (sends.0, for_each(comm, bytes)?);
+                if row(sends) != Some(bytes) || !are_apart(all, (gets.0, gets.1)) {
+                    return None;
+                }
+                all
+            };
+            Some(Plain::moving(Collective::Scatter(Rooted { root, bytes, in_place: false }), gives, gets))
+        })
+    }
+}
+
+/// `MPI_Allgather`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn allgather(
+    way: &Way,
+    sends: Elements<*const c_void>,
+    receives: Elements<*mut c_void>,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let (gives, gets) = ((sends.0, bytes), (receives.0, for_each(comm, bytes)?));
+            let collective = Collective::Allgather(Each { bytes, in_place: false });
+            are_apart(gives, (gets.0, gets.1)).then(|| Plain::moving(collective, gives, gets))
+        })
+    }
+}
+
+/// `MPI_Alltoall`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn alltoall(
+    way: &Way,
+    sends: Elements<*const c_void>,
+    receives: Elements<*mut c_void>,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let all = for_each(comm, bytes)?;
+            let (gives, gets) = ((sends.0, all), (receives.0, all));
+            let collective = Collective::Alltoall(Each { bytes, in_place: false });
+            are_apart(gives, (gets.0, gets.1)).then(|| Plain::moving(collective, gives, gets))
+        })
+    }
+}
+
+/// A rank's contribution to a reduction, which is so long, and where the result goes.
+#[inline(always)]
+fn operands(
+    (sendbuf, sends): (*const c_void, usize),
+    (recvbuf, receives): (*mut c_void, usize),
+) -> Option<(*const c_void, usize)> {
+    if is_in_place(sendbuf) {
+        return Some((NOTHING, 0));
+    }
+    (is_plain(sendbuf) && are_apart((sendbuf, sends), (recvbuf, receives))).then_some((sendbuf, sends))
+}
+
+/// `MPI_Allreduce`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn allreduce(
+    way: &Way,
+    sendbuf: *const c_void,
+    receives: Elements<*mut c_void>,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
+    let (gives, gets) = (operands((sendbuf, bytes), (receives.0, bytes))?, (receives.0, bytes));
+    let collective = Collective::Allreduce(arithmetic.reduction(bytes, is_in_place(sendbuf))?);
+    // SAFETY: see above.
+    unsafe { perform(way, comm, |_| Some(Plain { collective, gives, gets, arithmetic })) }
+}
+
+/// `MPI_Reduce`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn reduce(
+    way: &Way,
+    sends: Elements<*const c_void>,
+    recvbuf: *mut c_void,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (bytes, arithmetic) = (row(sends)?, Arithmetic::of(op, sends.2)?);
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let root = root_of(comm, root)?;
+            let collective = Collective::Reduce(root, arithmetic.reduction(bytes, false)?);
+            let is_root = comm.rank() == root;
+            let (gives, gets) = ((sends.0, bytes), (recvbuf, if is_root { bytes } else { 0 }));
+            let is_usual = !is_root || is_plain(recvbuf) && are_apart(gives, (recvbuf, bytes));
+            is_usual.then_some(Plain { collective, gives, gets, arithmetic })
+        })
+    }
+}
+
+/// `MPI_Reduce_scatter_block`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn reduce_scatter_block(
+    way: &Way,
+    sendbuf: *const c_void,
+    receives: Elements<*mut c_void>,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
+    let collective = Collective::ReduceScatterBlock(arithmetic.reduction(bytes, false)?);
+    if !is_plain(sendbuf) {
+        return None;
+    }
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let (gives, gets) = ((sendbuf, for_each(comm, bytes)?), (receives.0, bytes));
+            are_apart(gives, (gets.0, gets.1)).then_some(Plain { collective, gives, gets, arithmetic })
+        })
+    }
+}
+
+/// `MPI_Scan`, and `MPI_Exscan`, which is `exclusive`: the first rank of it gets nothing.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn scan(
+    way: &Way,
+    exclusive: bool,
+    sendbuf: *const c_void,
+    receives: Elements<*mut c_void>,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
+    let gives = operands((sendbuf, bytes), (receives.0, bytes)).filter(|gives| gives.1 > 0)?;
+    let of = arithmetic.reduction(bytes, false)?;
+    let collective = if exclusive { Collective::Exscan(of) } else { Collective::Scan(of) };
+    // SAFETY: see above.
+    unsafe {
+        perform(way, comm, |comm| {
+            let gets_nothing = exclusive && comm.rank() == Rank(0);
+            let gets = (receives.0, if gets_nothing { 0 } else { bytes });
+            Some(Plain { collective, gives, gets, arithmetic })
+        })
+    }
+}
+
+/// `MPI_Neighbor_allgather`, and `MPI_Neighbor_alltoall` where there is a block for each destination: `each`.
+///
+/// # Safety
+/// See above.
+#[inline(always)]
+pub(crate) unsafe fn neighbours(
+    way: &Way,
+    each: bool,
+    sends: Elements<*const c_void>,
+    receives: Elements<*mut c_void>,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
+    if !way.is_blocking() {
+        return None;
+    }
+    let held = usual(way, comm)?;
+    let neighbourhood = held.comm.neighbourhood().ok()?;
+    let given = if each { bytes.checked_mul(neighbourhood.destinations.len())? } else { bytes };
+    let (gives, gets) = ((sends.0, given), (receives.0, bytes.checked_mul(neighbourhood.sources.len())?));
+    if !are_apart(gives, (gets.0, gets.1)) {
+        return None;
+    }
+    let around = if each { Around::Alltoall { bytes } } else { Around::Allgather { bytes } };
+    // SAFETY: the caller's promise.
+    let (input, output) = unsafe { (readable(gives), writable(gets)) };
+    Some(conclude(way, comm, held.comm.perform_around(Surround::Even(around), input, output)))
+}

@@ -1,0 +1,71 @@
+//! How a collective operation combines elements of two ranks. It goes down with the call as a value, to where the elements stand.
+
+use datatype::{Operator, Predefined, combine_packed};
+use fabric::{Payload, UserMemory};
+
+/// A function that combines packed elements: its last argument becomes the first op the second. Where there is no second, the second
+/// operand is what stands in the last, and otherwise the last overlaps neither. It is called with any number of elements: a part of
+/// those that a rank contributes, or those of several ranks, one behind the other.
+pub type CombineFn<'a> = dyn Fn(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) + 'a;
+
+/// A [`CombineFn`] that any thread may call.
+pub type SentCombineFn = dyn Fn(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) + Send;
+
+/// How a collective operation combines packed elements.
+#[derive(Clone, Copy)]
+pub enum Combining<'a> {
+    /// It combines nothing.
+    Nothing,
+    /// By an operator of MPI, which is legal for the datatype.
+    Predefined(Operator, Predefined),
+    /// By a function of the caller.
+    By(&'a CombineFn<'a>),
+}
+
+/// How a collective operation combines packed elements that goes on after the call that begins it.
+pub enum OwnedCombining {
+    /// It combines nothing.
+    Nothing,
+    /// By an operator of MPI, which is legal for the datatype.
+    Predefined(Operator, Predefined),
+    /// By a function of the caller.
+    By(Box<SentCombineFn>),
+}
+
+impl Combining<'_> {
+    /// Sets `out` to `left` op `right`, or to `left` op `out` where there is no `right`, as far as all of them reach.
+    #[inline]
+    pub fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
+        match self {
+            Combining::Nothing => {}
+            Combining::Predefined(operator, predefined) => {
+                combine_packed(operator, predefined, left, right, out)
+                    .expect("whoever describes a reduction has seen that the operator is legal");
+            }
+            Combining::By(function) => function(left, right, out),
+        }
+    }
+}
+
+impl OwnedCombining {
+    /// As the progress engine uses it in one turn.
+    #[inline]
+    #[must_use]
+    pub fn lend(&self) -> Combining<'_> {
+        match self {
+            OwnedCombining::Nothing => Combining::Nothing,
+            OwnedCombining::Predefined(operator, predefined) => Combining::Predefined(*operator, *predefined),
+            OwnedCombining::By(function) => Combining::By(&**function),
+        }
+    }
+}
+
+/// A function that combines in place, as a [`CombineFn`]: it sets its second argument to first op second.
+pub(super) fn in_place(
+    combine: impl Fn(Payload<'_>, &mut UserMemory),
+) -> impl Fn(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) {
+    move |left, right, out| {
+        right.map(|right| out.write_at(0, right));
+        combine(left, out);
+    }
+}
