@@ -7,6 +7,7 @@
 //! | files and functions stay small | [`sizes`] |
 //! | a program of tests in a folder compiles every file there | [`programs`] |
 //! | the table of the rules of failures names tests that are there, for every rule | [`rules`] |
+//! | an item that a page links to is defined in the file that it names | [`links`] |
 //! | generated files are fresh, every crate's invariant is written down, no path of one machine slips in | [`documents`] |
 //!
 //! The checks read text; [`source`] is the little of Rust's grammar that they need.
@@ -14,6 +15,7 @@
 pub mod arrows;
 pub mod documents;
 pub mod fences;
+pub mod links;
 pub mod programs;
 pub mod rules;
 pub mod sizes;
@@ -73,6 +75,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
     }
     findings.extend(documents::check_invariants(&files));
     findings.extend(documents::check_generated(root));
+    findings.extend(links::check(&files));
     findings.extend(programs::check(&files));
     findings.extend(rules::check(&files));
     findings.sort();
