@@ -159,12 +159,14 @@ unsafe fn perform(
                 &held
             }
         };
-        let plain = describe(&object.comm)?;
-        // SAFETY: the caller's promise.
-        let (input, output) = unsafe { (readable(plain.gives), room(plain.gets)) };
-        let combining = plain.arithmetic.combining();
-        if let Some(done) = object.comm.try_perform(plain.collective, input, output, combining) {
-            return Some(conclude(way, comm, done));
+        if object.comm.size() == 2 {
+            let plain = describe(&object.comm)?;
+            // SAFETY: the caller's promise.
+            let (input, output) = unsafe { (readable(plain.gives), room(plain.gets)) };
+            let combining = plain.arithmetic.combining();
+            if let Some(done) = object.comm.try_perform(plain.collective, input, output, combining) {
+                return Some(conclude(way, comm, done));
+            }
         }
     }
     // Described once more, since the compiler keeps in memory what is lent to a function that is called.
