@@ -120,9 +120,16 @@ pub fn plain(name: String, sources: Vec<PathBuf>) -> Case {
 
 /// A benchmark with few operations and small sizes, which looks at the bytes that it receives.
 pub fn benchmark(sources: &Path, name: &str, ranks: &[u32]) -> Case {
+    // Each thread has a window of its own, of which every byte is filled and looked at.
+    let options: &[&str] = match name {
+        "thread_rate" => {
+            &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "128K"]
+        }
+        _ => &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
+    };
     Case {
         ranks: ranks.to_vec(),
-        options: &["--iterations", "40", "--warmup", "4", "--max", "131072", "--window-bytes", "1M"],
+        options,
         ..plain(format!("benchmark {name}"), measured::sources(sources, name))
     }
 }
