@@ -50,11 +50,20 @@ static int any_operation(MPI_Comm comm, int number, int size) {
     }
 }
 
+/* A death may end an operation for those who are still in it, though the victim is through: so it waits until all are. */
+static void all_are_through(MPI_Comm comm, int is_victim, int size) {
+    int victim = way == FIRST_BEFORE_LINES ? 0 : size - 1;
+    if (!is_victim) OK(MPI_Send(NULL, 0, MPI_BYTE, victim, 3, comm));
+    for (int other = 0; is_victim && other < size; other++)
+        if (other != victim) OK(MPI_Recv(NULL, 0, MPI_BYTE, other, 3, comm, MPI_STATUS_IGNORE));
+}
+
 /* All operations until one fails. The victim never comes back. */
 static int until_lost(MPI_Comm comm, int is_victim, int size) {
     double value = 1;
     int before = way == BEFORE_LINES || way == FIRST_BEFORE_LINES ? 3 : 8, code = MPI_SUCCESS;
     for (int i = 0; i < before; i++) OK(MPI_Barrier(comm));
+    all_are_through(comm, is_victim, size);
     if (is_victim && way == AT_ANY_TIME) {
         struct itimerval soon = {.it_value = {0, 500 + 700 * group}};
         signal(SIGALRM, SIG_DFL);
