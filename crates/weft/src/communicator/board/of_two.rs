@@ -172,9 +172,7 @@ impl Communicator {
         }
         Some(visit.carry_of_two(two, input, output, combining))
     }
-}
 
-impl Communicator {
     /// Gives what stands there, or gets as much as there is room for, as a message: the one that the schedule of such an operation has, so that
     /// either member may go this way. It runs ahead of the member that takes it with less effort than anything on the board. `None`: nothing has
     /// happened, since it is not to be a message, or something stands in the way, or the message is not there within a few looks.
@@ -266,7 +264,9 @@ impl Visit<'_> {
         }
         self.hear_other(other, got_bytes, in_entry)?;
         self.turn.course.heard_all();
-        if is_piece {
+        // As its entry says that the other has given it.
+        let [_, pieces] = self.board().announced(other, number);
+        if pieces > 0 {
             self.take_piece(output.part(place, got_bytes), operands, (own, is_loaded), combining);
             return Ok(());
         }

@@ -645,3 +645,36 @@ fn who_takes_says_how_it_wants_to_be_given() {
 
 /// Copies take less than reads.
 pub(super) const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
+
+/// Of two operations that move the same, one rank may call the one with lists of lengths: what comes is read where it stands, in an entry or as
+/// a piece.
+#[test]
+fn what_comes_is_read_where_its_giver_has_put_it() {
+    on_a_board(|world| {
+        let here = world.rank();
+        for (bytes, lists_at) in [(100, 0), (500, 0), (500, 1), (2000, 0), (2000, 1)] {
+            let mut both = [0u8; 2];
+            let all = Collective::Allgather(Each { bytes: 1, in_place: false });
+            world.perform(all, reading(&[1u8]), writing(&mut both), Combining::Nothing).unwrap();
+            let data =
+                |rank: u32| -> Vec<u8> { (0..bytes).map(|at| (at * 3 + rank as usize) as u8).collect() };
+            let own = data(here.0);
+            let is_root = here == Rank(0);
+            let mut output = vec![0; if is_root { 2 * bytes } else { 0 }];
+            if here.0 == lists_at {
+                let blocks = packed([bytes; 2]);
+                let what = Uneven::Gather { root: Rank(0), in_place: false };
+                let sends = [Block { offset: 0, bytes }];
+                let listed = Listed { what, sends: &sends, receives: if is_root { &blocks } else { &[] } };
+                world
+                    .perform_uneven(listed, reading(&own), writing(&mut output), Combining::Nothing)
+                    .unwrap();
+            } else {
+                let gather =
+                    Collective::Gather(collectives::Rooted { root: Rank(0), bytes, in_place: false });
+                world.perform(gather, reading(&own), writing(&mut output), Combining::Nothing).unwrap();
+            }
+            assert!(!is_root || output == [data(0), data(1)].concat(), "{bytes} bytes, lists at {lists_at}");
+        }
+    });
+}
