@@ -174,24 +174,24 @@ unsafe fn perform(
     unsafe { perform_otherwise(way, comm, describe) }
 }
 
-/// As [`perform`], without the short way.
+/// Does, or begins, what is described for this rank, by [`Communicator::perform`] or as a request; `None` where nothing has happened.
 ///
 /// # Safety
-/// See [`perform`].
+/// The program's promise of what is described: it can be read and written until the operation is over.
 #[inline(never)]
 unsafe fn perform_otherwise(
     way: &Way,
     comm: MPI_Comm,
     describe: impl Fn(&Communicator) -> Option<Plain>,
 ) -> Option<c_int> {
-    if !way.is_blocking() {
-        // SAFETY: the caller's promise.
-        return unsafe { begin(way, comm, describe) };
-    }
     let held = usual(way, comm)?;
     let plain = describe(&held.comm)?;
     // SAFETY: the caller's promise.
-    let Buffers { input, output } = unsafe { plain.buffers() };
+    let buffers = unsafe { plain.buffers() };
+    if !way.is_blocking() {
+        return begin(way, comm, &held, plain, buffers);
+    }
+    let Buffers { input, output } = buffers;
     let done = held.comm.perform(plain.collective, input, output, plain.arithmetic.combining());
     Some(conclude(way, comm, done))
 }
@@ -201,20 +201,9 @@ fn conclude(way: &Way, comm: MPI_Comm, done: Result<()>) -> c_int {
     if done.is_ok() { MPI_SUCCESS } else { finish(way.name(), Target::Comm(comm), done) }
 }
 
-/// Begins it.
-///
-/// # Safety
-/// See [`perform`].
-unsafe fn begin(
-    way: &Way,
-    comm: MPI_Comm,
-    describe: impl FnOnce(&Communicator) -> Option<Plain>,
-) -> Option<c_int> {
+/// Begins the operation that `plain` describes, in these buffers, and puts its request to its place; `None` where nothing has happened.
+fn begin(way: &Way, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers) -> Option<c_int> {
     let place = way.begins()?;
-    let held = usual(way, comm)?;
-    let plain = describe(&held.comm)?;
-    // SAFETY: the caller's promise.
-    let buffers = unsafe { plain.buffers() };
     let started =
         held.comm.start_if_not_over(plain.collective, buffers, plain.arithmetic.owned(), None, None);
     let Some(ongoing) = started else {
@@ -281,7 +270,7 @@ pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
 /// `MPI_Bcast`.
 ///
 /// # Safety
-/// As for its body, here and below.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn bcast(
     way: &Way,
@@ -302,7 +291,7 @@ pub(crate) unsafe fn bcast(
 /// `MPI_Gather`. What is said of the receive buffer means something at the root alone.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn gather(
     way: &Way,
@@ -312,7 +301,7 @@ pub(crate) unsafe fn gather(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let root = root_of(comm, root)?;
@@ -334,7 +323,7 @@ pub(crate) unsafe fn gather(
 /// `MPI_Scatter`. What is said of the send buffer means something at the root alone.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn scatter(
     way: &Way,
@@ -344,7 +333,7 @@ pub(crate) unsafe fn scatter(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives)?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let root = root_of(comm, root)?;
@@ -366,7 +355,7 @@ pub(crate) unsafe fn scatter(
 /// `MPI_Allgather`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn allgather(
     way: &Way,
@@ -375,7 +364,7 @@ pub(crate) unsafe fn allgather(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let (gives, gets) = ((sends.0, bytes), (receives.0, for_each(comm, bytes)?));
@@ -388,7 +377,7 @@ pub(crate) unsafe fn allgather(
 /// `MPI_Alltoall`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn alltoall(
     way: &Way,
@@ -397,7 +386,7 @@ pub(crate) unsafe fn alltoall(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let all = for_each(comm, bytes)?;
@@ -423,7 +412,7 @@ fn operands(
 /// `MPI_Allreduce`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn allreduce(
     way: &Way,
@@ -435,14 +424,14 @@ pub(crate) unsafe fn allreduce(
     let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
     let (gives, gets) = (operands((sendbuf, bytes), (receives.0, bytes))?, (receives.0, bytes));
     let collective = Collective::Allreduce(arithmetic.reduction(bytes, is_in_place(sendbuf))?);
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe { perform(way, comm, |_| Some(Plain { collective, gives, gets, arithmetic })) }
 }
 
 /// `MPI_Reduce`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn reduce(
     way: &Way,
@@ -453,7 +442,7 @@ pub(crate) unsafe fn reduce(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let (bytes, arithmetic) = (row(sends)?, Arithmetic::of(op, sends.2)?);
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let root = root_of(comm, root)?;
@@ -469,7 +458,7 @@ pub(crate) unsafe fn reduce(
 /// `MPI_Reduce_scatter_block`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn reduce_scatter_block(
     way: &Way,
@@ -483,7 +472,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     if !is_plain(sendbuf) {
         return None;
     }
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let (gives, gets) = ((sendbuf, for_each(comm, bytes)?), (receives.0, bytes));
@@ -495,7 +484,7 @@ pub(crate) unsafe fn reduce_scatter_block(
 /// `MPI_Scan`, and `MPI_Exscan`, which is `exclusive`: the first rank of it gets nothing.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn scan(
     way: &Way,
@@ -509,7 +498,7 @@ pub(crate) unsafe fn scan(
     let gives = operands((sendbuf, bytes), (receives.0, bytes)).filter(|gives| gives.1 > 0)?;
     let of = arithmetic.reduction(bytes, false)?;
     let collective = if exclusive { Collective::Exscan(of) } else { Collective::Scan(of) };
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, |comm| {
             let gets_nothing = exclusive && comm.rank() == Rank(0);
@@ -522,7 +511,7 @@ pub(crate) unsafe fn scan(
 /// `MPI_Neighbor_allgather`, and `MPI_Neighbor_alltoall` where there is a block for each destination: `each`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
 pub(crate) unsafe fn neighbours(
     way: &Way,

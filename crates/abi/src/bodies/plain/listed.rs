@@ -123,7 +123,7 @@ unsafe fn perform(
 /// `MPI_Gatherv`; `None` where nothing has happened, here and below.
 ///
 /// # Safety
-/// As for its body, here and below.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(never)]
 pub(crate) unsafe fn gatherv(
     way: &Way,
@@ -150,7 +150,7 @@ pub(crate) unsafe fn gatherv(
 /// `MPI_Scatterv`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(never)]
 pub(crate) unsafe fn scatterv(
     way: &Way,
@@ -160,7 +160,7 @@ pub(crate) unsafe fn scatterv(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives)?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, Arithmetic::None, |comm, gives, gets| {
             let root = root_of(comm, root)?;
@@ -177,7 +177,7 @@ pub(crate) unsafe fn scatterv(
 /// `MPI_Allgatherv`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(never)]
 pub(crate) unsafe fn allgatherv(
     way: &Way,
@@ -186,7 +186,7 @@ pub(crate) unsafe fn allgatherv(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, Arithmetic::None, |comm, gives, gets| {
             gives.fill_whole(sends.0, bytes);
@@ -199,10 +199,10 @@ pub(crate) unsafe fn allgatherv(
 /// `MPI_Alltoallv`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(never)]
 pub(crate) unsafe fn alltoallv(way: &Way, sends: List, receives: List, comm: MPI_Comm) -> Option<c_int> {
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, Arithmetic::None, |comm, gives, gets| {
             gives.fill(sends, comm.size())?;
@@ -216,7 +216,7 @@ pub(crate) unsafe fn alltoallv(way: &Way, sends: List, receives: List, comm: MPI
 /// `MPI_Reduce_scatter`.
 ///
 /// # Safety
-/// See above.
+/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(never)]
 pub(crate) unsafe fn reduce_scatter(
     way: &Way,
@@ -232,7 +232,7 @@ pub(crate) unsafe fn reduce_scatter(
     if counts.is_null() || is_in_place(sendbuf) || !is_plain(sendbuf) || !is_plain(recvbuf) {
         return None;
     }
-    // SAFETY: see above.
+    // SAFETY: the caller's promise.
     unsafe {
         perform(way, comm, arithmetic, |comm, gives, gets| {
             let mut offset = 0usize;
