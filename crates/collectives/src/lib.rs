@@ -51,6 +51,7 @@ mod names;
 mod neighbourhood;
 mod nested;
 mod nesting;
+pub mod node;
 mod pipeline;
 mod reduce;
 mod reduce_scatter;

@@ -43,9 +43,8 @@ pub use memory::{
 pub use memory::{create_segment, share_memory};
 pub(crate) use shm::same_user;
 pub use shm::{
-    Board, Boards, Common, Course, Effort, Ledger, LedgerWriter, NoSignals, Pulse, Pulses, Ring, SharedHeap,
-    Trial, WaitState, WaitStates, WaitStatesReader, Way, Ways, anew, be_prompt, is_before, is_room,
-    memfd_refusal, second_cache_bytes,
+    Board, Boards, Common, Effort, Ledger, LedgerWriter, NoSignals, Pulse, Pulses, SharedHeap, WaitState,
+    WaitStates, WaitStatesReader, Ways, anew, be_prompt, memfd_refusal, second_cache_bytes,
 };
 use tcp::{Lookout as TcpLookout, Settings as TcpSettings, Tcp};
 

@@ -4,27 +4,25 @@
 //! p processes is p lines, and nobody acts for another. `layout` draws what stands where, `places` has what is done there;
 //! decisions/0029 says what boards are for.
 //!
-//! **Order.** Entries have numbers, the same at all members, which grow by one ([`Course`](crate::Course)). A member's entry takes
-//! the place of the one [`DEPTH`](crate::layout::BOARD_DEPTH) before, so it is written only when all members are
-//! [through](Board::through) with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
+//! **Order.** Entries have numbers, the same at all members, which grow by one ([`Credit`](fabric::slots::Credit)). A member's entry takes
+//! the place of the one [`DEPTH`](fabric::slots::DEPTH) before, so it is written only when all members are
+//! [through](Slots::consumed) with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
 
 mod reads;
 
 use std::sync::Arc;
 
+use fabric::slots::{MEMBERS_MAX, Ring, Slots, chunk_bytes_max};
 use fabric::{Payload, Peer, UserMemory, crash};
 
 use crate::bell::wake;
-use crate::layout::{
-    BOARD_DEPTH, BOARD_LINE_BYTES_MAX, BOARD_MEMBERS_MAX, BOARD_PAYLOAD_BYTES_MAX, BOARD_PLACE_BYTES,
-    BOARD_PLACES, BOARDS, HEAD_BOARDS, TRAYS_MEMBERS_MAX,
-};
+use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS, HEAD_BOARDS};
 use crate::memory::{Memory, Window};
 use crate::places::{self, Places};
 use crate::seat::Seat;
 use crate::segment::Segment;
 use crate::sync::{Ordering, Word};
-use crate::trays::{Ring, Trays};
+use crate::trays::Trays;
 
 /// The boards of a segment, as one process sees them.
 #[derive(Clone)]
@@ -67,7 +65,7 @@ impl Boards {
     /// [join](Boards::join). `None` where none is free, the members are too many, or there is no memory.
     #[must_use]
     pub fn found(&self, members: u32) -> Option<u32> {
-        if members == 0 || members > BOARD_MEMBERS_MAX {
+        if members == 0 || members > MEMBERS_MAX {
             return None;
         }
         let number = (0..BOARDS).find(|&number| self.take(number))?;
@@ -90,8 +88,7 @@ impl Boards {
             Some(Seat::at(self.segment.layout().seat_at(seat)))
         };
         let seats: Vec<Seat> = members.map(seat).collect::<Option<_>>()?;
-        let is_one =
-            number < BOARDS && (here as usize) < seats.len() && seats.len() <= BOARD_MEMBERS_MAX as usize;
+        let is_one = number < BOARDS && (here as usize) < seats.len() && seats.len() <= MEMBERS_MAX as usize;
         is_one.then(|| {
             let at = self.at(number);
             let places = Places::new(at, here, seats.len() as u32);
@@ -138,31 +135,6 @@ impl Boards {
 }
 
 impl Board {
-    /// What an entry can hold.
-    pub const PAYLOAD_BYTES_MAX: usize = BOARD_PAYLOAD_BYTES_MAX;
-    /// What of it stands in its first line.
-    pub const LINE_BYTES_MAX: usize = BOARD_LINE_BYTES_MAX;
-    /// The most members that a board can have.
-    pub const MEMBERS_MAX: u32 = BOARD_MEMBERS_MAX;
-    /// How many entries a member can be ahead of those who read them.
-    pub const DEPTH: u32 = BOARD_DEPTH;
-    /// What of two members, and of more, may be in one piece.
-    #[inline]
-    #[must_use]
-    pub const fn piece_bytes_max(members: u32) -> usize {
-        Trays::piece_bytes_max(members)
-    }
-
-    /// More members have no pieces.
-    pub const PIECES_MEMBERS_MAX: u32 = TRAYS_MEMBERS_MAX;
-
-    /// How many members it has.
-    #[inline]
-    #[must_use]
-    pub fn members(&self) -> u32 {
-        self.places.members()
-    }
-
     #[inline(always)]
     fn own(&self) -> &Window<BOARD_PLACE_BYTES> {
         &self.windows[self.places.here() as usize]
@@ -174,76 +146,6 @@ impl Board {
         &self.windows[(place as usize).min(self.windows.len() - 1)]
     }
 
-    /// Writes this member's entry of that number, which is two parts, one behind the other. Those who may sleep are to be
-    /// [woken](Board::wake) afterwards.
-    #[inline(always)]
-    pub fn put(&self, number: u32, parts: [Payload<'_>; 2]) {
-        places::put(self.own(), (0, number), parts);
-    }
-
-    /// Writes a part of this member's entry of that number, which is [posted](Board::post) when all of it is written; as much of
-    /// it as there is room for.
-    #[inline]
-    pub fn fill(&self, number: u32, at: usize, part: Payload<'_>) {
-        self.places.fill(self.segment.memory(), number, at, part);
-    }
-
-    /// Shows the entry of that number, whose parts are written, to the others; otherwise as [`Board::put`].
-    #[inline]
-    pub fn post(&self, number: u32, bytes: usize) {
-        self.places.post(self.segment.memory(), number, bytes);
-    }
-
-    /// Whether the member at that place has written its entry of that number. It may have written later ones only if
-    /// this one is [through](Board::through) with it.
-    #[inline(always)]
-    #[must_use]
-    pub fn has(&self, place: u32, number: u32) -> bool {
-        self.windows.get(place as usize).is_some_and(|window| places::has(window, (0, number)))
-    }
-
-    /// As [`Board::has`], for an entry that is to be so long.
-    #[inline(always)]
-    #[must_use]
-    pub fn has_all(&self, place: u32, number: u32, bytes: usize) -> bool {
-        places::fetch(self.of(place), (0, number), 1, bytes);
-        self.has(place, number)
-    }
-
-    /// Fetches another member's entry of that number ahead of its use, where a member that gives and gets nothing may have
-    /// written it already.
-    #[inline(always)]
-    pub fn look_ahead(&self, place: u32, number: u32, bytes: usize) {
-        places::fetch(self.of(place), (0, number), 0, bytes);
-    }
-
-    /// Makes ready to write this member's entry of that number, with which all others are through.
-    #[inline(always)]
-    pub fn make_ready(&self, number: u32, bytes: usize) {
-        places::fetch_to_write(self.own(), (0, number), bytes);
-    }
-
-    /// The length of an entry that is there, as its writer says.
-    #[inline]
-    #[must_use]
-    pub fn bytes(&self, place: u32, number: u32) -> usize {
-        self.places.bytes(self.segment.memory(), place, number)
-    }
-
-    /// Lends so many bytes of an entry that is there; no more than an entry can hold.
-    #[inline(always)]
-    pub fn read<R>(&self, place: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        places::read(self.of(place), (0, number), bytes, reader)
-    }
-
-    /// Whether this member can give pieces through that ring: takes the memory for them when it is asked first. Not where there is
-    /// none.
-    #[inline]
-    #[must_use]
-    pub fn can_give_pieces(&self, ring: Ring) -> bool {
-        self.has_trays[ring as usize].load(Ordering::Relaxed) != 0 || self.take_trays(ring)
-    }
-
     #[cold]
     fn take_trays(&self, ring: Ring) -> bool {
         let written = self.trays.written(ring);
@@ -252,103 +154,16 @@ impl Board {
         taken
     }
 
-    /// After so many numbers a member may give a piece again where it gave one, when all others have taken that.
-    #[inline]
-    #[must_use]
-    pub fn pieces_round(&self, ring: Ring) -> u32 {
-        self.trays.round(ring)
-    }
-
-    /// Gives a piece, which is two parts, with that number, and tells how many bytes there are in all, and in how many pieces. Those who may sleep are
-    /// to be [woken](Board::wake) afterwards. It [can give](Board::can_give_pieces) pieces, and the others must have taken the piece [`Board::pieces_round`] numbers before, and, of
-    /// two members, this one that which the other gave [`Ring::ahead`] numbers before, if there were such.
-    #[inline]
-    pub fn give_piece(&self, (ring, number): (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]) {
-        debug_assert!(parts[0].bytes() + parts[1].bytes() <= Board::piece_bytes_max(self.members()));
-        self.trays.put(self.segment.memory(), (ring, number), parts);
-        self.places.announce(self.segment.memory(), number, told);
-    }
-
-    /// Has `write` put so many bytes into the tray for the piece of that number, which is then to be [announced](Board::announce_piece): as
-    /// [`Board::give_piece`] in two steps.
-    #[inline]
-    pub fn fill_piece(&self, (ring, number): (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
-        debug_assert!(bytes <= Board::piece_bytes_max(self.members()));
-        self.trays.make(self.segment.memory(), (ring, number), bytes, write);
-    }
-
-    /// Gives the piece of that number, which stands in its tray.
-    #[inline]
-    pub fn announce_piece(&self, number: u32, told: [u32; 2]) {
-        self.places.announce(self.segment.memory(), number, told);
-    }
-
-    /// Lends so many bytes of the piece of that number, which the member at that place has given; no more than a piece can
-    /// have.
-    #[inline]
-    pub fn read_piece<R>(
-        &self,
-        (ring, place, number): (Ring, u32, u32),
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R {
-        self.trays.read(self.segment.memory(), (ring, place, number), bytes, reader)
-    }
-
-    /// As [`Board::read`] or [`Board::read_piece`] of the short ring, as the entry says that the member at that place has written.
-    #[inline(always)]
-    pub fn read_either<R>(
-        &self,
-        place: u32,
-        number: u32,
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R {
-        match self.announced(place, number) {
-            [_, pieces] if pieces > 0 && self.members() <= Board::PIECES_MEMBERS_MAX => {
-                self.read_piece((Ring::Short, place, number), bytes, reader)
-            }
-            _ => self.read(place, number, bytes, reader),
-        }
-    }
-
-    /// How many bytes in all, and in how many pieces, an entry that is there announces, as its writer says; 0 pieces where it
-    /// holds all itself.
-    #[inline(always)]
-    #[must_use]
-    pub fn announced(&self, place: u32, number: u32) -> [u32; 2] {
-        places::announced(self.of(place), (0, number))
-    }
-
-    /// Says that this member is through with all entries up to that number.
-    #[inline(always)]
-    pub fn pass(&self, number: u32) {
-        places::pass(self.own(), 0, number);
-    }
-
-    /// The number up to which the member at that place is through.
-    #[inline(always)]
-    #[must_use]
-    pub fn through(&self, place: u32) -> u32 {
-        self.places.through(self.segment.memory(), place)
-    }
-
-    /// Says that this member has written all that it writes for operations up to that number: for who waits for an entry that
-    /// will never be there, since members do not mean the same operation. Only where it [owes](Board::owes) nothing.
-    pub fn stand(&self, number: u32) {
-        self.places.stand(self.segment.memory(), number);
-    }
-
-    /// Says how many operations this member has begun elsewhere, as the thread that begins one, while it has not left; none at
-    /// first. It is between what this member has written before and what it writes later, for all who see that.
+    /// Publishes how many operations this member has begun on the message path, as the thread that begins one, while it has not left;
+    /// none at first. It is ordered between what this member has written before and what it writes later, for all that see it.
     pub fn say_elsewhere(&self, begun: u32) {
         if self.has_left.load(Ordering::Relaxed) == 0 {
             self.places.say_elsewhere(self.segment.memory(), begun);
         }
     }
 
-    /// Says that this member has given up the last operation of so many that it has begun elsewhere: it sends and takes nothing
-    /// more for it. Of those that were given up, the last few are known.
+    /// Publishes that this member has given up the last operation of so many that it has begun on the message path: it sends and
+    /// receives nothing more for it. Of those that were given up, the last few are known.
     pub fn give_up(&self, begun: u32) {
         if self.has_left.load(Ordering::Relaxed) == 0 {
             self.places.give_up(self.segment.memory(), begun);
@@ -361,89 +176,13 @@ impl Board {
         self.places.has_given_up(self.segment.memory(), place, begun)
     }
 
-    /// Says which of the others' data this member prefers to be written past the caches, by whatever bits they agree on; no more than
-    /// a hint.
-    pub fn prefer(&self, which: u32) {
-        self.places.prefer(self.segment.memory(), which);
-    }
-
-    /// What the member at that place [prefers](Board::prefer); nothing at first.
-    #[must_use]
-    pub fn preferred(&self, place: u32) -> u32 {
-        self.places.preferred(self.segment.memory(), place)
-    }
-
-    /// Says by which ways operations go from that number on, by whatever bits members agree on, as the one that decides of it, in an
-    /// operation with a lower number in which all others hear from it and it hears from them, and before it gives anything in that. Slots 0 and 1 are to be used in turn.
-    pub fn say_ways(&self, slot: usize, from_ways: (u32, u32)) {
-        self.places.say_ways(self.segment.memory(), slot & 1, from_ways);
-    }
-
-    /// By which ways the operation of that number goes, as the member at that place [has said](Board::say_ways): the same at all that have been in all
-    /// operations before; 0 at first.
-    #[must_use]
-    pub fn ways(&self, place: u32, number: u32) -> u32 {
-        self.places.ways(self.segment.memory(), place, number)
-    }
-
-    /// Says, before it begins anything that follows, that this member has still to write an entry: until it
-    /// [owes no more](Board::owe_no_more) so many, nobody concludes from where it is that one will not come.
-    pub fn owe(&self) {
-        self.places.owe(self.segment.memory());
-    }
-
-    /// Says that one entry is written that this member has owed.
-    pub fn owe_no_more(&self) {
-        self.places.owe_no_more(self.segment.memory());
-    }
-
-    /// Whether this member owes an entry.
-    #[must_use]
-    pub fn owes(&self) -> bool {
-        self.places.owes(self.segment.memory(), self.places.here())
-    }
-
-    /// Whether the member at that place has not written its entry of that number, and never will: it is through with it, or
-    /// [has said](Board::stand) that it is in it, or has begun more than so many operations elsewhere, and owes nothing.
-    #[must_use]
-    pub fn will_not_write(&self, place: u32, number: u32, begun: u32) -> bool {
-        self.places.will_not_write(self.segment.memory(), (place, number), begun)
-    }
-
-    /// Whether the member at that place is seen in an operation after that number, and has not begun so many elsewhere.
+    /// Whether the member at that place is seen in an operation after that number, and has not begun so many on the message path.
     #[must_use]
     pub fn has_passed_over(&self, place: u32, number: u32, begun: u32) -> bool {
         self.places.has_passed_over(self.segment.memory(), (place, number), begun)
     }
 
-    /// Makes sure that nothing that this member wrote long ago is taken for an entry to come; where that is
-    /// [due](crate::Course::is_renewal_due), and all are through with the entry before that number.
-    #[cold]
-    pub fn renew(&self, number: u32) {
-        self.places.renew(self.segment.memory(), number);
-    }
-
-    /// Says that this member goes to wait for what others write, and may sleep; before it looks for the last time.
-    pub fn await_others(&self) {
-        self.places.await_others(self.segment.memory());
-    }
-
-    /// Takes back what [`Board::await_others`] said.
-    pub fn await_no_more(&self) {
-        self.places.await_no_more(self.segment.memory());
-    }
-
-    /// Wakes the members that sleep; to be called after something was written for them. Costs one look where nobody waits for
-    /// long.
-    #[inline(always)]
-    pub fn wake(&self) {
-        crash::point();
-        if places::is_awaited(&self.head, 0) {
-            self.wake_sleepers();
-        }
-    }
-
-    /// The same where somebody waits.
+    /// Wakes the members that sleep, whether any is known to or not.
     #[cold]
     pub fn wake_sleepers(&self) {
         let memory = self.segment.memory();
@@ -452,6 +191,180 @@ impl Board {
                 wake(memory, *seat);
             }
         }
+    }
+}
+
+impl Slots for Board {
+    #[inline(always)]
+    fn members(&self) -> u32 {
+        self.places.members()
+    }
+
+    #[inline(always)]
+    fn put(&self, number: u32, parts: [Payload<'_>; 2]) {
+        places::put(self.own(), (0, number), parts);
+    }
+
+    #[inline]
+    fn fill(&self, number: u32, at: usize, part: Payload<'_>) {
+        self.places.fill(self.segment.memory(), number, at, part);
+    }
+
+    #[inline]
+    fn post(&self, number: u32, bytes: usize) {
+        self.places.post(self.segment.memory(), number, bytes);
+    }
+
+    #[inline(always)]
+    fn has(&self, member: u32, number: u32) -> bool {
+        self.windows.get(member as usize).is_some_and(|window| places::has(window, (0, number)))
+    }
+
+    #[inline(always)]
+    fn has_all(&self, member: u32, number: u32, bytes: usize) -> bool {
+        places::fetch(self.of(member), (0, number), 1, bytes);
+        self.has(member, number)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, member: u32, number: u32, bytes: usize) {
+        places::fetch(self.of(member), (0, number), 0, bytes);
+    }
+
+    #[inline(always)]
+    fn prefetch_own(&self, number: u32, bytes: usize) {
+        places::fetch_to_write(self.own(), (0, number), bytes);
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, member: u32, number: u32, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        places::read(self.of(member), (0, number), bytes, reader)
+    }
+
+    #[inline]
+    fn can_send_chunks(&self, ring: Ring) -> bool {
+        self.has_trays[ring as usize].load(Ordering::Relaxed) != 0 || self.take_trays(ring)
+    }
+
+    #[inline]
+    fn send_chunk(&self, (ring, number): (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]) {
+        debug_assert!(parts[0].bytes() + parts[1].bytes() <= chunk_bytes_max(self.members()));
+        self.trays.put(self.segment.memory(), (ring, number), parts);
+        self.places.announce(self.segment.memory(), number, told);
+    }
+
+    #[inline]
+    fn fill_chunk(&self, (ring, number): (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
+        debug_assert!(bytes <= chunk_bytes_max(self.members()));
+        self.trays.make(self.segment.memory(), (ring, number), bytes, write);
+    }
+
+    #[inline]
+    fn announce_chunk(&self, number: u32, told: [u32; 2]) {
+        self.places.announce(self.segment.memory(), number, told);
+    }
+
+    #[inline]
+    fn read_chunk<R>(
+        &self,
+        (ring, member, number): (Ring, u32, u32),
+        bytes: usize,
+        reader: impl FnOnce(Payload<'_>) -> R,
+    ) -> R {
+        self.trays.read(self.segment.memory(), (ring, member, number), bytes, reader)
+    }
+
+    #[inline(always)]
+    fn announced(&self, member: u32, number: u32) -> [u32; 2] {
+        places::announced(self.of(member), (0, number))
+    }
+
+    #[inline(always)]
+    fn consume(&self, number: u32) {
+        places::pass(self.own(), 0, number);
+    }
+
+    #[inline(always)]
+    fn consumed(&self, member: u32) -> u32 {
+        self.places.through(self.segment.memory(), member)
+    }
+
+    fn stand(&self, number: u32) {
+        self.places.stand(self.segment.memory(), number);
+    }
+
+    fn prefer(&self, which: u32) {
+        self.places.prefer(self.segment.memory(), which);
+    }
+
+    fn preferred(&self, member: u32) -> u32 {
+        self.places.preferred(self.segment.memory(), member)
+    }
+
+    fn publish_ways(&self, slot: usize, from_ways: (u32, u32)) {
+        self.places.say_ways(self.segment.memory(), slot & 1, from_ways);
+    }
+
+    fn ways(&self, member: u32, number: u32) -> u32 {
+        self.places.ways(self.segment.memory(), member, number)
+    }
+
+    fn owe(&self) {
+        self.places.owe(self.segment.memory());
+    }
+
+    fn owe_no_more(&self) {
+        self.places.owe_no_more(self.segment.memory());
+    }
+
+    fn owes(&self) -> bool {
+        self.places.owes(self.segment.memory(), self.places.here())
+    }
+
+    fn will_not_write(&self, member: u32, number: u32, by_messages: u32) -> bool {
+        self.places.will_not_write(self.segment.memory(), (member, number), by_messages)
+    }
+
+    #[cold]
+    fn renew(&self, number: u32) {
+        self.places.renew(self.segment.memory(), number);
+    }
+
+    fn await_others(&self) {
+        self.places.await_others(self.segment.memory());
+    }
+
+    fn await_no_more(&self) {
+        self.places.await_no_more(self.segment.memory());
+    }
+
+    #[inline(always)]
+    fn wake(&self) {
+        crash::point();
+        if places::is_awaited(&self.head, 0) {
+            self.wake_sleepers();
+        }
+    }
+
+    fn can_both_read(&self) -> bool {
+        self.both_read()
+    }
+
+    fn lend(&self, memory: Payload<'_>) -> u64 {
+        memory.start().expose_provenance() as u64
+    }
+
+    fn fetch(&self, address: u64, into: &mut UserMemory) -> bool {
+        self.fetch_from_other(address, into)
+    }
+
+    #[cold]
+    fn withdraw(&self) {
+        self.places.say_of_reads(self.segment.memory(), reads::WITHDRAWN);
+    }
+
+    fn has_peer_withdrawn(&self) -> bool {
+        self.said_by_other() == reads::WITHDRAWN
     }
 }
 
@@ -479,7 +392,7 @@ impl Drop for Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::places::Course;
+    use fabric::slots::{Credit, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX};
 
     fn boards(seats: u32) -> Boards {
         let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
@@ -497,13 +410,11 @@ mod tests {
         let data: Vec<u8> = (0..200).collect();
         members[1].put(1, [Payload::from(&data[..150]), Payload::from(&data[150..])]);
         for member in &members {
-            assert!(
-                member.has(1, 1)
-                    && !member.has(0, 1)
-                    && !member.has(1, 2)
-                    && !member.has(1, 1 + Board::DEPTH)
+            assert!(member.has(1, 1) && !member.has(0, 1) && !member.has(1, 2) && !member.has(1, 1 + DEPTH));
+            assert_eq!(
+                member.read(1, 1, member.announced(1, 1)[0] as usize, |payload| payload.to_vec()),
+                data
             );
-            assert_eq!(member.read(1, 1, member.bytes(1, 1), |payload| payload.to_vec()), data);
         }
         members[1].put(2, [Payload::EMPTY; 2]);
         assert!(members[0].has(1, 1) && members[0].has(1, 2), "the last few stay");
@@ -514,10 +425,10 @@ mod tests {
     #[test]
     fn entries_of_any_length_are_alike() {
         let members = all(&boards(2), 2);
-        let data: Vec<u8> = (0..Board::PAYLOAD_BYTES_MAX).map(|at| at as u8).collect();
-        for number in 1..=4 * Board::DEPTH {
+        let data: Vec<u8> = (0..SLOT_BYTES_MAX).map(|at| at as u8).collect();
+        for number in 1..=4 * DEPTH {
             let (writer, reader) = (number % 2, 1 - number % 2);
-            let bytes = number as usize * 7 % (2 * Board::LINE_BYTES_MAX);
+            let bytes = number as usize * 7 % (2 * LINE_BYTES_MAX);
             assert!(!members[reader as usize].has(writer, number));
             members[writer as usize].put(number, [Payload::from(&data[..bytes]), Payload::EMPTY]);
             assert!(!members[writer as usize].has(reader, number), "that is the other's");
@@ -525,24 +436,24 @@ mod tests {
             assert!(reader.has(writer, number) && reader.has_all(writer, number, bytes));
             assert_eq!(reader.announced(writer, number), [bytes as u32, 0]);
             assert_eq!(reader.read(writer, number, bytes, |payload| payload.to_vec()), data[..bytes]);
-            members[writer as usize].pass(number);
-            assert_eq!(reader.through(writer), number);
+            members[writer as usize].consume(number);
+            assert_eq!(reader.consumed(writer), number);
         }
     }
 
     #[test]
     fn members_say_how_far_they_are() {
         let members = all(&boards(2), 2);
-        let before = Course::default().number();
-        assert_eq!([0, 1].map(|place| members[0].through(place)), [before, before]);
-        members[1].pass(7);
-        assert_eq!([0, 1].map(|place| members[0].through(place)), [before, 7]);
+        let before = Credit::default().number();
+        assert_eq!([0, 1].map(|place| members[0].consumed(place)), [before, before]);
+        members[1].consume(7);
+        assert_eq!([0, 1].map(|place| members[0].consumed(place)), [before, 7]);
     }
 
     #[test]
     fn members_say_where_they_stand_and_what_they_do_elsewhere() {
         let members = all(&boards(3), 3);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let (before, second) = (first.wrapping_sub(1), first.wrapping_add(1));
         let [one, other, third] = &members[..] else { unreachable!("there are three") };
         assert!(
@@ -555,7 +466,7 @@ mod tests {
         third.stand(first);
         assert!(one.will_not_write(2, first, 0) && !one.will_not_write(2, second, 0));
         assert!(one.has_passed_over(2, before, 1) && !one.has_passed_over(2, first, 1));
-        one.pass(first);
+        one.consume(first);
         assert!(other.will_not_write(0, first, 0), "who is through has written what it had to");
         other.say_elsewhere(14);
         assert!(one.will_not_write(1, second, 13) && !one.will_not_write(1, second, 14));
@@ -593,10 +504,10 @@ mod tests {
     #[test]
     fn who_renews_says_where_it_stands() {
         let members = all(&boards(2), 2);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let late = first.wrapping_add(1 << 31);
         members[1].stand(first);
-        members[1].pass(late);
+        members[1].consume(late);
         assert!(members[0].will_not_write(1, late.wrapping_add(1), 0), "it is as if it had said so");
         members[1].renew(late.wrapping_add(1));
         assert!(!members[0].will_not_write(1, late.wrapping_add(1), 0));
@@ -620,23 +531,22 @@ mod tests {
 
     #[test]
     fn entries_of_the_largest_board_stand_apart() {
-        let members = all(&boards(64), Board::MEMBERS_MAX);
-        let of =
-            |place: u32, number: u32| vec![(place * Board::DEPTH + number) as u8; Board::PAYLOAD_BYTES_MAX];
-        for number in 1..=Board::DEPTH {
+        let members = all(&boards(64), MEMBERS_MAX);
+        let of = |place: u32, number: u32| vec![(place * DEPTH + number) as u8; SLOT_BYTES_MAX];
+        for number in 1..=DEPTH {
             for (place, member) in members.iter().enumerate() {
                 member.put(number, [Payload::from(&of(place as u32, number)[..]), Payload::EMPTY]);
-                member.pass(number);
+                member.consume(number);
             }
         }
-        for (place, number) in
-            (0..Board::MEMBERS_MAX).flat_map(|place| (1..=Board::DEPTH).map(move |n| (place, n)))
-        {
+        for (place, number) in (0..MEMBERS_MAX).flat_map(|place| (1..=DEPTH).map(move |n| (place, n))) {
             assert!(members[0].has(place, number));
             let found =
-                members[0].read(place, number, members[0].bytes(place, number), |payload| payload.to_vec());
+                members[0].read(place, number, members[0].announced(place, number)[0] as usize, |payload| {
+                    payload.to_vec()
+                });
             assert_eq!(found, of(place, number), "place {place}, entry {number}");
-            assert_eq!(members[0].through(place), Board::DEPTH);
+            assert_eq!(members[0].consumed(place), DEPTH);
         }
     }
 
@@ -648,13 +558,13 @@ mod tests {
         let join = |here| boards.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
         let (first, second) = (join(0), join(1));
         first.put(1, [Payload::EMPTY; 2]);
-        first.pass(9);
+        first.consume(9);
         drop(first);
         assert_eq!(boards.found(2), None, "the other member still looks at it");
         drop(second);
         assert_eq!(boards.found(2), Some(numbers[5]));
         let again = join(0);
-        assert!(!again.has(0, 1) && again.through(0) == Course::default().number());
+        assert!(!again.has(0, 1) && again.consumed(0) == Credit::default().number());
     }
 
     #[test]
@@ -679,7 +589,7 @@ mod tests {
     fn what_is_no_board_is_none() {
         let boards = boards(2);
         assert_eq!(boards.found(0), None);
-        assert_eq!(boards.found(Board::MEMBERS_MAX + 1), None);
+        assert_eq!(boards.found(MEMBERS_MAX + 1), None);
         let members = || [10, 11].map(Peer).into_iter();
         assert!(boards.join(BOARDS, 0, members()).is_none() && boards.join(0, 2, members()).is_none());
         assert!(boards.join(0, 0, [10, 99].map(Peer).into_iter()).is_none(), "process 99 is elsewhere");

@@ -34,6 +34,10 @@
 //! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
 //! founded.
 
+use fabric::slots::{
+    CHUNK_MEMBERS_MAX, DEPTH, LINE_BYTES_MAX, MEMBERS_MAX, Ring, SLOT_BYTES_MAX, chunk_bytes_max,
+};
+
 /// How a segment for a number of seats is laid out. Every process computes the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -98,13 +102,13 @@ impl Layout {
     /// Where the trays of a board begin, from its start: behind all places that it can have, since nobody but who has a seat can
     /// be a member.
     pub fn trays_at(&self) -> usize {
-        let members = self.seats.min(BOARD_MEMBERS_MAX) as usize;
+        let members = self.seats.min(MEMBERS_MAX) as usize;
         (BOARD_PLACES + members * BOARD_PLACE_BYTES).next_multiple_of(PAGE)
     }
 
     /// Size of a board.
     fn board_bytes(&self) -> usize {
-        self.trays_at() + trays_bytes(2).max(trays_bytes(self.seats.min(TRAYS_MEMBERS_MAX)))
+        self.trays_at() + trays_bytes(2).max(trays_bytes(self.seats.min(CHUNK_MEMBERS_MAX)))
     }
 
     /// Where the heap of a seat begins.
@@ -207,14 +211,10 @@ pub const HEAD_BOARDS: usize = 128;
 
 /// Boards of a node: communicators beyond do without.
 pub const BOARDS: u32 = 64;
-/// The most members of one: each looks at all others' lines.
-pub const BOARD_MEMBERS_MAX: u32 = 64;
-/// Entries that a member can be ahead of those who read them. The models have fewer, so that they come to use one again.
-pub const BOARD_DEPTH: u32 = if cfg!(loom) { 2 } else { 16 };
 /// Bits of the members that have left, behind their count.
 pub const BOARD_LEFT: usize = 4;
 /// Words of them.
-pub const BOARD_LEFT_WORDS: u32 = BOARD_MEMBERS_MAX / u32::BITS;
+pub const BOARD_LEFT_WORDS: u32 = MEMBERS_MAX / u32::BITS;
 /// How many members wait and may sleep.
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
@@ -238,36 +238,18 @@ pub const BOARD_WAYS: usize = LINE;
 pub const BOARD_BYTES_WORD: usize = 4;
 /// Where the payload of an entry begins: where any element is aligned.
 pub const BOARD_PAYLOAD: usize = 16;
-/// What of it stands in the first line.
-pub const BOARD_LINE_BYTES_MAX: usize = LINE - BOARD_PAYLOAD;
-/// The longest payload.
-pub const BOARD_PAYLOAD_BYTES_MAX: usize = BOARD_ENTRY_BYTES - BOARD_PAYLOAD;
+const _: () = assert!(LINE_BYTES_MAX == LINE - BOARD_PAYLOAD);
 /// An entry, with as many lines that no other one is in.
-pub const BOARD_ENTRY_BYTES: usize = 2 * LINE + if cfg!(loom) { 0 } else { 2 << 10 };
+pub const BOARD_ENTRY_BYTES: usize = BOARD_PAYLOAD + SLOT_BYTES_MAX;
+const _: () = assert!(BOARD_ENTRY_BYTES.is_multiple_of(LINE));
 /// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
-pub const BOARD_PLACE_BYTES: usize = 2 * LINE + BOARD_DEPTH as usize * BOARD_ENTRY_BYTES;
-
-/// How many pairs of trays two members have for data that is not long; they stay in the caches nearest to both.
-pub const TRAYS: u32 = if cfg!(loom) { 1 } else { 3 };
-/// How many they have besides for long data: more than such a cache holds, since what has left the other's is read more
-/// quickly than what is in it still (decisions/0072).
-pub const TRAYS_LONG: u32 = if cfg!(loom) { 1 } else { 7 };
-const _: () =
-    assert!(2 * TRAYS_LONG <= BOARD_DEPTH && !TRAYS.is_multiple_of(2) && !TRAYS_LONG.is_multiple_of(2));
-/// What a tray of two holds. Pieces of 16 and 64 KiB are as quick; of 4 KiB they take half as long again.
-pub const TRAY_BYTES: usize = if cfg!(loom) { LINE } else { 32 << 10 };
-/// The trays of each member where there are more than two.
-pub const TRAYS_EACH: u32 = 2;
-/// What such a tray holds.
-pub const TRAY_EACH_BYTES: usize = 2 * TRAY_BYTES;
-/// More members have none.
-pub const TRAYS_MEMBERS_MAX: u32 = 16;
+pub const BOARD_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * BOARD_ENTRY_BYTES;
 
 /// All trays of a board of so many members.
 pub const fn trays_bytes(members: u32) -> usize {
     match members {
-        0..=2 => 2 * (TRAYS + TRAYS_LONG) as usize * TRAY_BYTES,
-        3..=TRAYS_MEMBERS_MAX => (members * TRAYS_EACH) as usize * TRAY_EACH_BYTES,
+        0..=2 => 2 * (Ring::Short.ahead() + Ring::Long.ahead()) as usize * chunk_bytes_max(2),
+        3..=CHUNK_MEMBERS_MAX => (members * Ring::Short.round(members)) as usize * chunk_bytes_max(members),
         _ => 0,
     }
 }
@@ -369,11 +351,11 @@ mod tests {
             assert_eq!(layout.ring_at(0, 0), layout.rings_at());
             let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
             assert_eq!(last, layout.board_at(0) as u64);
-            let places = seats.min(BOARD_MEMBERS_MAX) as usize * BOARD_PLACE_BYTES;
+            let places = seats.min(MEMBERS_MAX) as usize * BOARD_PLACE_BYTES;
             let trays = BOARD_PLACES + places..BOARD_PLACES + places + PAGE;
             assert!(trays.contains(&layout.trays_at()), "{seats} seats");
             let board = layout.board_at(1) - layout.board_at(0);
-            let most = (2..=seats.min(BOARD_MEMBERS_MAX)).map(trays_bytes).max().unwrap_or(0);
+            let most = (2..=seats.min(MEMBERS_MAX)).map(trays_bytes).max().unwrap_or(0);
             assert!(board >= layout.trays_at() + most && board.is_multiple_of(PAGE), "{seats} seats");
             assert_eq!((layout.board_at(BOARDS - 1) + board) as u64, layout.heaps_at());
             assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());

@@ -60,8 +60,6 @@ mod shm;
 #[cfg(not(loom))]
 mod system;
 #[cfg(not(loom))]
-mod trial;
-#[cfg(not(loom))]
 mod wait_states;
 
 #[cfg(all(test, not(loom)))]
@@ -81,13 +79,10 @@ pub use crate::{
     ledger::{Answer, Ledger, LedgerWriter},
     measure::{Effort, Measured, measure},
     pace::Ways,
-    places::{Course, is_before, is_room},
     pulse::{Pulse, Pulses},
     segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},
     system::{NoSignals, be_prompt, same_user, second_cache_bytes},
-    trays::Ring,
-    trial::{Trial, Way},
     wait_states::{WaitState, WaitStates, WaitStatesReader},
 };

@@ -33,7 +33,7 @@ pub trait Memory {
         self.word(offset + LINE_SEQUENCE).store(sequence, Ordering::Release);
     }
 
-    /// Writes the first line of an entry of a board, at `offset`, a multiple of 64: the payload (at most [`BOARD_LINE_BYTES_MAX`]
+    /// Writes the first line of an entry of a board, at `offset`, a multiple of 64: the payload (at most [`LINE_BYTES_MAX`]
     /// bytes), what is told of it, and at last the number, which makes it visible.
     #[inline(always)]
     fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
@@ -111,11 +111,12 @@ mod mapped {
 
     use super::{Memory, Use};
     use crate::layout::{
-        BOARD_BYTES_WORD, BOARD_LINE_BYTES_MAX, BOARD_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD,
-        LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE,
+        BOARD_BYTES_WORD, BOARD_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX,
+        LINE_SEQUENCE,
     };
     use crate::segment::Segment;
     use crate::sync::{Ordering, Word};
+    use fabric::slots::LINE_BYTES_MAX;
 
     /// Memory of a mapping, or of the heap in tests.
     pub struct Mapped {
@@ -317,9 +318,9 @@ mod mapped {
 
         #[inline(always)]
         fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
-            assert!(payload.bytes() <= BOARD_LINE_BYTES_MAX && offset.is_multiple_of(LINE));
+            assert!(payload.bytes() <= LINE_BYTES_MAX && offset.is_multiple_of(LINE));
             let line = self.place(offset, LINE);
-            // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for BOARD_LINE_BYTES_MAX; the
+            // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for LINE_BYTES_MAX; the
             // word is aligned as the line is, and every process touches it atomically.
             unsafe {
                 fabric::copy(payload.start(), line.add(BOARD_PAYLOAD), payload.bytes());

@@ -2,19 +2,19 @@
 //!
 //! **Numbers.** Operations are counted alike by all members, round and round: from a little before the numbers come round, so
 //! that every program is past that soon. What a member wrote long ago has the number of an operation to come, once they
-//! have; so each member [renews](Places::renew) its place [now and then](Course::is_renewal_due), whether it
+//! have; so each member [renews](Places::renew) its place [now and then](fabric::slots::Credit::is_renewal_due), whether it
 //! has written meanwhile or not.
 
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_DEPTH, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS,
-    BOARD_LEFT, BOARD_LEFT_WORDS, BOARD_LINE_BYTES_MAX, BOARD_OWES, BOARD_PAYLOAD, BOARD_PAYLOAD_BYTES_MAX,
-    BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_PREFERS, BOARD_READS, BOARD_STANDS, BOARD_WAITING, BOARD_WAYS,
-    LINE,
+    BOARD_BYTES_WORD, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS, BOARD_LEFT,
+    BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_PREFERS, BOARD_READS,
+    BOARD_STANDS, BOARD_WAITING, BOARD_WAYS, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
+use fabric::slots::{BEFORE_ALL, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX, is_before};
 
 /// The places of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -24,17 +24,6 @@ pub struct Places {
     /// This member's place.
     here: u32,
     members: u32,
-}
-
-/// How far a member is on a board, and how far it knows all members to be. It is told of each operation.
-#[derive(Debug)]
-pub struct Course {
-    /// The number of the last operation that has begun here.
-    number: u32,
-    /// All members are through with the entries up to this number.
-    read_by_all: u32,
-    /// The last operation that goes on beside what a member does, which need not be through with it when it writes for others.
-    beside: u32,
 }
 
 impl Places {
@@ -107,7 +96,7 @@ impl Places {
     /// The entry of that number is there, and so long.
     #[inline]
     pub fn post(&self, memory: &impl Memory, number: u32, bytes: usize) {
-        self.announce(memory, number, [bytes.min(BOARD_PAYLOAD_BYTES_MAX) as u32, 0]);
+        self.announce(memory, number, [bytes.min(SLOT_BYTES_MAX) as u32, 0]);
     }
 
     /// The entry of that number is there: how many bytes in all, and in how many pieces, of which one stands in a tray; 0 of
@@ -118,7 +107,7 @@ impl Places {
     }
 
     /// What an entry that is there [announces](Places::announce), as its writer says.
-    #[inline]
+    #[cfg(test)]
     pub fn announced(&self, memory: &impl Memory, place: u32, number: u32) -> [u32; 2] {
         announced(memory, (self.through_at(place), number))
     }
@@ -128,10 +117,10 @@ impl Places {
         place < self.members && has(memory, (self.through_at(place), number))
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn bytes(&self, memory: &impl Memory, place: u32, number: u32) -> usize {
         let [bytes, _] = self.announced(memory, place, number);
-        (bytes as usize).min(BOARD_PAYLOAD_BYTES_MAX)
+        (bytes as usize).min(SLOT_BYTES_MAX)
     }
 
     #[cfg(test)]
@@ -290,7 +279,7 @@ impl Places {
         let older = usize::from(is_before(second, first));
         self.say_ways(memory, 1 - older, (number, ways));
         self.say_ways(memory, older, (number.wrapping_sub(1), ways));
-        for before in (1..=BOARD_DEPTH).map(|back| number.wrapping_sub(back)) {
+        for before in (1..=DEPTH).map(|back| number.wrapping_sub(back)) {
             memory.word(self.entry_at(self.here, before)).store(before, Ordering::Relaxed);
         }
     }
@@ -325,8 +314,8 @@ impl Places {
 /// Writes the entry of that number of the member whose place begins at `place`: two parts, one behind the other.
 #[inline(always)]
 pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [Payload<'_>; 2]) {
-    debug_assert!(front.bytes() + back.bytes() <= BOARD_PAYLOAD_BYTES_MAX);
-    if back.bytes() == 0 && front.bytes() <= BOARD_LINE_BYTES_MAX {
+    debug_assert!(front.bytes() + back.bytes() <= SLOT_BYTES_MAX);
+    if back.bytes() == 0 && front.bytes() <= LINE_BYTES_MAX {
         crash::point();
         memory.publish_entry(place + entry_in(number), number, [front.bytes() as u32, 0], front);
         return;
@@ -339,8 +328,8 @@ pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [
 /// Writes a part of an entry that is not there yet, as far as there is room; how much.
 #[inline(always)]
 pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part: Payload<'_>) -> usize {
-    let at = at.min(BOARD_PAYLOAD_BYTES_MAX);
-    let part = part.part(0, BOARD_PAYLOAD_BYTES_MAX - at);
+    let at = at.min(SLOT_BYTES_MAX);
+    let part = part.part(0, SLOT_BYTES_MAX - at);
     memory.put(place + entry_in(number) + BOARD_PAYLOAD + at, part);
     part.bytes()
 }
@@ -388,7 +377,7 @@ pub fn read<R>(
     bytes: usize,
     reader: impl FnOnce(Payload<'_>) -> R,
 ) -> R {
-    memory.read(place + entry_in(number) + BOARD_PAYLOAD, bytes.min(BOARD_PAYLOAD_BYTES_MAX), reader)
+    memory.read(place + entry_in(number) + BOARD_PAYLOAD, bytes.min(SLOT_BYTES_MAX), reader)
 }
 
 /// Says that who has that place is through with all entries up to that number.
@@ -410,114 +399,7 @@ pub fn is_awaited(memory: &impl Memory, board: usize) -> bool {
 /// Where an entry stands in its place.
 #[inline(always)]
 fn entry_in(number: u32) -> usize {
-    2 * LINE + (number % BOARD_DEPTH) as usize * BOARD_ENTRY_BYTES
-}
-
-impl Default for Course {
-    fn default() -> Course {
-        Course { number: BEFORE_ALL, read_by_all: BEFORE_ALL, beside: BEFORE_ALL }
-    }
-}
-
-impl Course {
-    /// The number of the last operation that has begun here.
-    #[inline(always)]
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The number of the next one.
-    #[inline(always)]
-    #[must_use]
-    pub fn next(&self) -> u32 {
-        self.number.wrapping_add(1)
-    }
-
-    /// The next one begins; its number.
-    #[inline(always)]
-    pub fn begin(&mut self) -> u32 {
-        self.number = self.next();
-        self.number
-    }
-
-    /// The next one begins, and goes on beside others; its number.
-    pub fn begin_beside(&mut self) -> u32 {
-        self.beside = self.begin();
-        self.beside
-    }
-
-    /// Whether all members are known to be through with the entry whose place that of this number takes.
-    #[inline(always)]
-    #[must_use]
-    pub fn has_room(&self, number: u32) -> bool {
-        self.has_room_behind(number, BOARD_DEPTH)
-    }
-
-    /// All members have said that they are through with the entries up to that number.
-    pub fn all_through(&mut self, number: u32) {
-        self.read_by_all = number;
-    }
-
-    /// An operation of several numbers has begun; the last of them.
-    #[inline]
-    pub fn begin_up_to(&mut self, last: u32) {
-        self.number = last;
-    }
-
-    /// The one other member is seen to be through with all before that number that does not go on beside.
-    #[inline]
-    pub fn heard_before(&mut self, number: u32) {
-        let last = number.wrapping_sub(1);
-        if !is_before(self.read_by_all, self.beside) && is_before(self.read_by_all, last) {
-            self.read_by_all = last;
-        }
-    }
-
-    /// Whether all members are known to be through with what was given so many numbers before that one.
-    #[inline]
-    #[must_use]
-    pub fn has_room_behind(&self, number: u32, so_many: u32) -> bool {
-        !is_before(self.read_by_all, number.wrapping_sub(so_many))
-    }
-
-    /// Another member's entry of the last operation is there: it knew that all are through with the one whose place it takes.
-    pub fn heard_one(&mut self) {
-        let least = self.number.wrapping_sub(BOARD_DEPTH);
-        // What goes on beside may still be read.
-        if !is_before(self.read_by_all, self.beside) && is_before(self.read_by_all, least) {
-            self.read_by_all = least;
-        }
-    }
-
-    /// All entries of the last operation are there: who has written one is through with all before that do not go on beside.
-    #[inline(always)]
-    pub fn heard_all(&mut self) {
-        if !is_before(self.read_by_all, self.beside) {
-            self.read_by_all = self.number.wrapping_sub(1);
-        }
-    }
-
-    /// The last operation has renewed the places: all members were through with all before.
-    pub fn renewed(&mut self) {
-        self.read_by_all = self.number.wrapping_sub(1);
-        self.beside = self.read_by_all;
-    }
-
-    /// Whether members [renew](Places::renew) their places before they begin the operation of that number; when all are
-    /// through with the one before.
-    #[inline]
-    #[must_use]
-    pub fn is_renewal_due(number: u32) -> bool {
-        number.is_multiple_of(RENEWAL_INTERVAL)
-    }
-
-    /// The first number behind `number` with which a renewal is due.
-    #[inline]
-    #[must_use]
-    pub fn renewal_behind(number: u32) -> u32 {
-        (number / RENEWAL_INTERVAL).wrapping_add(1).wrapping_mul(RENEWAL_INTERVAL)
-    }
+    2 * LINE + (number % DEPTH) as usize * BOARD_ENTRY_BYTES
 }
 
 /// The lines of an entry so long that are fetched ahead of their use.
@@ -526,30 +408,14 @@ fn lines_ahead(bytes: usize) -> usize {
     ((BOARD_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
 }
 
-/// Whether an entry may be written, where everybody is through up to a number.
-#[inline(always)]
-#[must_use]
-pub fn is_room(number: u32, through: u32) -> bool {
-    !is_before(through, number.wrapping_sub(BOARD_DEPTH))
-}
-
-/// Of two numbers that are less than half a round apart.
-#[inline(always)]
-#[must_use]
-pub fn is_before(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) < 0
-}
-
 /// More lines than that would be taken away from a writer that is still at work on them (decisions/0010).
 const LINES_AHEAD_MAX: usize = 4;
-/// The number before the first: a hundred before they come round.
-const BEFORE_ALL: u32 = 0u32.wrapping_sub(101);
-/// A quarter of a round, so that no entry is as old as half of one.
-const RENEWAL_INTERVAL: u32 = 1 << 30;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use fabric::slots::{Credit, RENEWAL_INTERVAL, is_room};
+
     use crate::layout::PAGE;
     use crate::memory::Mapped;
 
@@ -562,7 +428,7 @@ mod tests {
     #[test]
     fn ways_hold_from_a_number_on_until_others_do() {
         let (memory, members) = founded(2);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let ways = |behind: u32| members[1].ways(&memory, 0, first.wrapping_add(behind));
         assert_eq!([0, 1, 1 << 30].map(ways), [0; 3]);
         members[0].say_ways(&memory, 1, (first.wrapping_add(200), 5));
@@ -590,13 +456,13 @@ mod tests {
 
     /// Exchanges and broadcasts in turn, some of them before the numbers come round and some afterwards.
     fn operations(places: Places, memory: &Mapped, operations: u32) {
-        let mut course = Course::default();
+        let mut credit = Credit::default();
         let others: Vec<u32> = (0..places.members()).filter(|&place| !places.is_here(place)).collect();
         for _ in 0..operations {
-            let number = course.begin();
+            let number = credit.begin();
             let root = number % places.members();
             let writes = |place: &u32| number.is_multiple_of(2) || *place == root;
-            if Course::is_renewal_due(number) {
+            if Credit::is_renewal_due(number) {
                 let before = number.wrapping_sub(1);
                 others.iter().for_each(|&place| until(|| !is_before(places.through(memory, place), before)));
                 places.renew(memory, number);
@@ -619,7 +485,7 @@ mod tests {
     fn operations_go_on_where_numbers_come_round() {
         let (memory, members) = founded(3);
         let rounds = if cfg!(miri) { 110 } else { 1000 };
-        assert!(Course::default().number() > u32::MAX - rounds);
+        assert!(Credit::default().number() > u32::MAX - rounds);
         std::thread::scope(|scope| {
             for &places in &members {
                 let memory = &memory;
@@ -635,7 +501,7 @@ mod tests {
         members[1].put(&memory, 5, [Payload::from(&[1u8; 3][..]), Payload::EMPTY]);
         assert!(members[0].has(&memory, 1, 5));
         let due: Vec<u32> = (0..4u32).map(|quarter| (quarter + 1).wrapping_mul(1 << 30)).collect();
-        assert!(due.iter().all(|&number| Course::is_renewal_due(number)), "{due:x?}");
+        assert!(due.iter().all(|&number| Credit::is_renewal_due(number)), "{due:x?}");
         for &number in &due {
             members[1].renew(&memory, number);
             assert!(
@@ -648,48 +514,47 @@ mod tests {
     /// Who has written an entry is through with all before, but not with what goes on beside.
     #[test]
     fn an_entry_says_nothing_of_operations_that_go_on_beside() {
-        let mut course = Course::default();
-        let ahead = |course: &Course, by: u32| course.has_room(course.number().wrapping_add(by));
-        course.begin();
-        course.heard_all();
-        assert!(ahead(&course, BOARD_DEPTH - 1) && !ahead(&course, BOARD_DEPTH));
-        let beside = course.begin_beside();
-        course.begin();
-        course.heard_all();
-        assert!(!ahead(&course, BOARD_DEPTH - 2), "the one beside may still be read");
-        course.all_through(beside);
-        course.heard_all();
-        assert!(ahead(&course, BOARD_DEPTH - 1), "all are through with it");
-        let beside = course.begin_beside();
-        (0..=BOARD_DEPTH).for_each(|_| {
-            course.begin();
-            course.heard_one();
-            course.heard_before(course.number());
-            course.heard_all();
+        let mut credit = Credit::default();
+        let ahead = |credit: &Credit, by: u32| credit.has_room(credit.number().wrapping_add(by));
+        credit.begin();
+        credit.heard_all();
+        assert!(ahead(&credit, DEPTH - 1) && !ahead(&credit, DEPTH));
+        let beside = credit.begin_pending();
+        credit.begin();
+        credit.heard_all();
+        assert!(!ahead(&credit, DEPTH - 2), "the one beside may still be read");
+        credit.all_consumed(beside);
+        credit.heard_all();
+        assert!(ahead(&credit, DEPTH - 1), "all are through with it");
+        let beside = credit.begin_pending();
+        (0..=DEPTH).for_each(|_| {
+            credit.begin();
+            credit.heard_one();
+            credit.heard_before(credit.number());
+            credit.heard_all();
         });
         assert!(
-            !course.has_room(beside.wrapping_add(BOARD_DEPTH)),
+            !credit.has_room(beside.wrapping_add(DEPTH)),
             "whoever hears one hears nothing of what goes on beside"
         );
-        course.renewed();
-        course.begin();
-        course.heard_all();
-        assert!(ahead(&course, BOARD_DEPTH - 1), "whoever renews knows that all are through");
+        credit.renewed();
+        credit.begin();
+        credit.heard_all();
+        assert!(ahead(&credit, DEPTH - 1), "whoever renews knows that all are through");
     }
 
     #[test]
     fn a_board_is_ready_for_its_first_operation() {
         let (memory, members) = founded(2);
-        let mut course = Course::default();
-        assert!((1..=BOARD_DEPTH).all(|ahead| course.has_room(course.number().wrapping_add(ahead))));
-        assert!(!course.has_room(course.number().wrapping_add(BOARD_DEPTH + 1)));
-        assert_eq!(members[0].through(&memory, 1), course.number());
-        let first = course.begin();
+        let mut credit = Credit::default();
+        assert!((1..=DEPTH).all(|ahead| credit.has_room(credit.number().wrapping_add(ahead))));
+        assert!(!credit.has_room(credit.number().wrapping_add(DEPTH + 1)));
+        assert_eq!(members[0].through(&memory, 1), credit.number());
+        let first = credit.begin();
         assert!((0..8).all(|ahead| !members[0].has(&memory, 1, first.wrapping_add(ahead))));
-        course.heard_all();
+        credit.heard_all();
         assert!(
-            course.has_room(first.wrapping_add(BOARD_DEPTH - 1))
-                && !course.has_room(first.wrapping_add(BOARD_DEPTH))
+            credit.has_room(first.wrapping_add(DEPTH - 1)) && !credit.has_room(first.wrapping_add(DEPTH))
         );
     }
 }

@@ -8,41 +8,12 @@
 //! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
 //! (docs/decisions/0072). **More members** have trays of their own, which all others read.
 
+use fabric::slots::{Ring, chunk_bytes_max};
 use fabric::{Payload, UserMemory, crash};
 
-use crate::layout::{
-    TRAY_BYTES, TRAY_EACH_BYTES, TRAYS, TRAYS_EACH, TRAYS_LONG, TRAYS_MEMBERS_MAX, trays_bytes,
-};
+use crate::layout::trays_bytes;
 use crate::memory::Memory;
-
-/// Which trays of two members a piece goes through; of more members there is one ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ring {
-    /// Few: what stands there is still in the caches of who has given it.
-    Short,
-    /// More than such a cache holds, for long data.
-    Long,
-}
-
-impl Ring {
-    /// How many pieces ahead of what it has taken a member of two may be that gets as many as it gives.
-    #[inline(always)]
-    #[must_use]
-    pub const fn ahead(self) -> u32 {
-        match self {
-            Ring::Short => TRAYS,
-            Ring::Long => TRAYS_LONG,
-        }
-    }
-
-    /// Where its trays begin among those of two members.
-    const fn first(self) -> u32 {
-        match self {
-            Ring::Short => 0,
-            Ring::Long => 2 * TRAYS,
-        }
-    }
-}
+use fabric::slots::CHUNK_MEMBERS_MAX;
 
 /// The trays of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -59,27 +30,15 @@ impl Trays {
         Trays { at, here, members }
     }
 
-    /// What a tray holds.
-    #[inline]
-    pub const fn piece_bytes_max(members: u32) -> usize {
-        if members == 2 { TRAY_BYTES } else { TRAY_EACH_BYTES }
-    }
-
     /// Where the trays of that ring stand that this member writes.
     pub fn written(&self, ring: Ring) -> std::ops::Range<usize> {
         if self.members == 2 {
-            let first = self.at + ring.first() as usize * TRAY_BYTES;
-            return first..first + self.round(ring) as usize * TRAY_BYTES;
+            let first = self.at + first_of(ring) as usize * self.tray_bytes();
+            return first..first + ring.round(self.members) as usize * self.tray_bytes();
         }
         let each = trays_bytes(self.members) / self.members as usize;
         let first = self.at + self.here as usize * each;
         first..first + each
-    }
-
-    /// After so many pieces a member comes back to the same tray: what it has given there before must be taken out by then.
-    #[inline]
-    pub fn round(&self, ring: Ring) -> u32 {
-        if self.members == 2 { 2 * ring.ahead() } else { TRAYS_EACH }
     }
 
     /// Puts a piece, which is two parts, into this member's tray of that number; as much of it as there is room for.
@@ -120,24 +79,32 @@ impl Trays {
 
     #[inline(always)]
     fn tray_bytes(&self) -> usize {
-        Trays::piece_bytes_max(self.members)
+        chunk_bytes_max(self.members)
     }
 
     /// Where the tray stands that is that member's in the turn of that number; that of the last one for those that do not exist.
     ///
     /// Of two members there is an odd number of pairs, so that who give one piece each in turn come to write what they have read,
-    /// too. Where numbers come round, a pair may come twice in a row: members [renew](crate::Course::is_renewal_due) their
+    /// too. Where numbers come round, a pair may come twice in a row: members [renew](fabric::slots::Credit::is_renewal_due) their
     /// places there, or before they give the next piece, and all that was given is taken then.
     #[inline(always)]
     fn tray_at(&self, ring: Ring, place: u32, number: u32) -> usize {
         let tray = if self.members == 2 {
             let (pair, turn) = (number % ring.ahead(), number / ring.ahead());
-            ring.first() + 2 * pair + ((turn ^ place) & 1)
+            first_of(ring) + 2 * pair + ((turn ^ place) & 1)
         } else {
-            let last = self.members.min(TRAYS_MEMBERS_MAX) - 1;
-            place.min(last) * TRAYS_EACH + number % TRAYS_EACH
+            let last = self.members.min(CHUNK_MEMBERS_MAX) - 1;
+            place.min(last) * ring.round(self.members) + number % ring.round(self.members)
         };
         self.at + tray as usize * self.tray_bytes()
+    }
+}
+
+/// Where a ring's trays begin among those of two members.
+const fn first_of(ring: Ring) -> u32 {
+    match ring {
+        Ring::Short => 0,
+        Ring::Long => 2 * Ring::Short.ahead(),
     }
 }
 
@@ -154,7 +121,7 @@ mod tests {
 
     fn swap_trays_with_each_turn(ring: Ring) {
         let [one, other] = [0, 1].map(|here| Trays::new(4096, here, 2));
-        let round = one.round(ring);
+        let round = ring.round(2);
         // Where numbers come round all begins anew: nothing is in a tray then.
         for number in (0..3 * round).chain(u32::MAX - 3 * round..u32::MAX - round) {
             let next = number + ring.ahead();
@@ -167,8 +134,8 @@ mod tests {
         let places = places_of(&one, ring);
         assert_eq!(places.len(), round as usize, "each has a tray of its own in each turn");
         let written = one.written(ring);
-        assert!(places.iter().all(|at| written.contains(at) && at + TRAY_BYTES <= written.end));
-        assert_eq!(written.len(), places.len() * TRAY_BYTES);
+        assert!(places.iter().all(|at| written.contains(at) && at + chunk_bytes_max(2) <= written.end));
+        assert_eq!(written.len(), places.len() * chunk_bytes_max(2));
     }
 
     fn places_of(trays: &Trays, ring: Ring) -> HashSet<usize> {
@@ -180,19 +147,19 @@ mod tests {
         let trays = Trays::new(4096, 0, 2);
         let [short, long] = [Ring::Short, Ring::Long].map(|ring| places_of(&trays, ring));
         assert!(short.is_disjoint(&long));
-        assert!(long.iter().all(|at| at + TRAY_BYTES <= 4096 + trays_bytes(2)));
+        assert!(long.iter().all(|at| at + chunk_bytes_max(2) <= 4096 + trays_bytes(2)));
     }
 
     #[test]
     fn more_members_have_trays_of_their_own() {
-        for members in 3..=TRAYS_MEMBERS_MAX {
+        for members in 3..=CHUNK_MEMBERS_MAX {
             let trays = Trays::new(0, 1, members);
             let at = |place, number| trays.tray_at(Ring::Short, place, number);
-            let round = trays.round(Ring::Short);
+            let round = Ring::Short.round(members);
             let all = (0..members).flat_map(|place| (0..round).map(move |number| at(place, number)));
             let places: HashSet<usize> = all.collect();
-            assert_eq!(places.len() * TRAY_EACH_BYTES, trays_bytes(members));
-            assert!(places.iter().all(|at| at + TRAY_EACH_BYTES <= trays_bytes(members)));
+            assert_eq!(places.len() * chunk_bytes_max(members), trays_bytes(members));
+            assert!(places.iter().all(|at| at + chunk_bytes_max(members) <= trays_bytes(members)));
             let own = trays.written(Ring::Short);
             assert!((0..round).all(|number| own.contains(&at(1, number))) && !own.contains(&at(2, 0)));
             assert_eq!(at(members, 0), at(members - 1, 0), "who does not exist");

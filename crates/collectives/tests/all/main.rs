@@ -12,6 +12,7 @@ mod execution;
 mod exhaustive;
 mod foretold;
 mod nested;
+mod node;
 mod orders;
 mod parts;
 mod schedules;

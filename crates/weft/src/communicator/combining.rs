@@ -1,5 +1,6 @@
 //! How a collective operation combines elements of two ranks. It goes down with the call as a value, to where the elements stand.
 
+use collectives::node::Combine;
 use datatype::{Operator, Predefined, combine_packed};
 use fabric::{Payload, UserMemory};
 
@@ -32,10 +33,9 @@ pub enum OwnedCombining {
     By(Box<SentCombineFn>),
 }
 
-impl Combining<'_> {
-    /// Sets `out` to `left` op `right`, or to `left` op `out` where there is no `right`, as far as all of them reach.
+impl Combine for Combining<'_> {
     #[inline]
-    pub fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
+    fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
         match self {
             Combining::Nothing => {}
             Combining::Predefined(operator, predefined) => {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use collectives::node::Combine;
 use collectives::{Advance, Buffers, Collective, Execution, Listed, Schedule};
 use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};

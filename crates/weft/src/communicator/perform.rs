@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use collectives::node::Combine;
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
 use fabric::{Payload, Peer, Room, UserMemory};
 use job::error::{Class, Error, Result};

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use collectives::node::Combine;
 use collectives::{Advance, Buffers, Collective, Execution, Shape};
 use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};

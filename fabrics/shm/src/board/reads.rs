@@ -1,6 +1,7 @@
 //! What members of a board of two say of reads of each other's memory (docs/decisions/0075).
 
-use fabric::{Payload, UserMemory};
+use fabric::UserMemory;
+use fabric::slots::Slots;
 
 use super::Board;
 use crate::cma;
@@ -8,8 +9,7 @@ use crate::sync::Ordering;
 
 impl Board {
     /// Whether each of two members has found that it may read the other's memory. This one tries it when it is asked first.
-    #[must_use]
-    pub fn both_read(&self) -> bool {
+    pub(super) fn both_read(&self) -> bool {
         let mut from = self.read_from.load(Ordering::Relaxed);
         if from == UNTRIED {
             from = self.try_read();
@@ -31,18 +31,11 @@ impl Board {
         sitter.filter(cma::can_read).map_or(REFUSED, |sitter| sitter.pid)
     }
 
-    /// Where the other of two members finds this, if it [may read](Board::both_read) it. It has to stay as it is until the other says that it
-    /// has read it.
-    #[must_use]
-    pub fn lend(&self, memory: Payload<'_>) -> u64 {
-        memory.start().expose_provenance() as u64
-    }
-
-    /// Fills `into` with what stands at that place of the other one's memory; false where that is refused, and nothing can be said of what
-    /// `into` holds. The place is the other one's claim, and the system checks it.
-    pub fn fetch(&self, place: u64, into: &mut UserMemory) -> bool {
+    /// Fills `into` from that address of the other one's memory; false where that is refused. The address is the other one's claim, and
+    /// the system checks it.
+    pub(super) fn fetch_from_other(&self, address: u64, into: &mut UserMemory) -> bool {
         let from = self.read_from.load(Ordering::Relaxed);
-        !matches!(from, UNTRIED | REFUSED) && cma::read(from, place, into).is_ok()
+        !matches!(from, UNTRIED | REFUSED) && cma::read(from, address, into).is_ok()
     }
 
     /// As if the system refused reads from now on, which it may any time: for tests.
@@ -51,19 +44,7 @@ impl Board {
         self.read_from.store(REFUSED, Ordering::Relaxed);
     }
 
-    /// Says for good that this member leaves an operation in which the other one of two may read its memory: what that has read may be anything.
-    #[cold]
-    pub fn withdraw(&self) {
-        self.places.say_of_reads(self.segment.memory(), WITHDRAWN);
-    }
-
-    /// Whether the other one of two members has said so, before whatever it has written to its memory since.
-    #[must_use]
-    pub fn has_other_withdrawn(&self) -> bool {
-        self.said_by_other() == WITHDRAWN
-    }
-
-    fn said_by_other(&self) -> u32 {
+    pub(super) fn said_by_other(&self) -> u32 {
         self.places.said_of_reads(self.segment.memory(), 1 - self.places.here())
     }
 }
@@ -73,4 +54,4 @@ pub(super) const UNTRIED: u32 = 0;
 const REFUSED: u32 = u32::MAX;
 /// What a member says of reads of the other one's memory: that it may, and that it has withdrawn; nothing at first.
 const READS: u32 = 1;
-const WITHDRAWN: u32 = 2;
+pub(super) const WITHDRAWN: u32 = 2;

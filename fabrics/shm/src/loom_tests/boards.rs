@@ -6,11 +6,12 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Futex, model};
-use crate::layout::{BOARD_DEPTH, BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_bytes};
+use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_bytes};
 use crate::memory::Lines;
-use crate::places::{Course, Places, is_before, is_room};
+use crate::places::Places;
 use crate::seat::Seat;
 use crate::trays::{Ring, Trays};
+use fabric::slots::{Credit, DEPTH, Ring, is_before, is_room};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
 #[derive(Clone, Copy)]
@@ -31,12 +32,12 @@ impl Step {
 
 #[test]
 fn exchanges_of_two_are_whole_round_all_entries() {
-    operations(2, &[Step::Exchange; BOARD_DEPTH as usize + 1]);
+    operations(2, &[Step::Exchange; DEPTH as usize + 1]);
 }
 
 #[test]
 fn a_root_ahead_writes_over_nothing_unread() {
-    operations(2, &[Step::Bcast(0); BOARD_DEPTH as usize + 2]);
+    operations(2, &[Step::Bcast(0); DEPTH as usize + 2]);
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn nobody_sleeps_through_an_entry() {
         let (memory, members) = founded(2);
         let futex = Arc::new(Futex::default());
         let (theirs, waker, writer) = (memory.clone(), futex.clone(), members[0]);
-        let number = Course::default().next();
+        let number = Credit::default().next();
         let writing = thread::spawn(move || {
             writer.put(&*theirs, number, [Payload::EMPTY; 2]);
             if writer.is_awaited(&*theirs) && seat(1).must_wake(&*theirs) {
@@ -105,7 +106,7 @@ fn what_is_begun_elsewhere_has_its_place_among_entries() {
     model(|| {
         let (memory, members) = founded(2);
         let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let later = first.wrapping_add(1);
         let writing = thread::spawn(move || {
             writer.put(&*theirs, first, [Payload::EMPTY; 2]);
@@ -130,7 +131,7 @@ fn what_is_given_up_was_begun() {
     model(|| {
         let (memory, members) = founded(2);
         let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let writing = thread::spawn(move || {
             writer.put(&*theirs, first, [Payload::EMPTY; 2]);
             writer.say_elsewhere(&*theirs, 1);
@@ -151,7 +152,7 @@ fn an_entry_that_is_owed_is_awaited() {
     model(|| {
         let (memory, members) = founded(2);
         let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let later = first.wrapping_add(1);
         let going_on = thread::spawn(move || {
             writer.owe(&*theirs);
@@ -179,7 +180,7 @@ fn entries_that_are_owed_are_awaited_each() {
     model(|| {
         let (memory, members) = founded(2);
         let (theirs, writer, reader) = (memory.clone(), members[0], members[1]);
-        let first = Course::default().next();
+        let first = Credit::default().next();
         let later = first.wrapping_add(1);
         writer.owe(&*theirs);
         let going_on = thread::spawn(move || {
@@ -239,16 +240,16 @@ fn both_members_go_the_same_ways() {
 
 /// A few exchanges, of which each says how the next one goes.
 fn go_by_ways(places: Places, memory: &Arc<Lines>) {
-    let (here, mut course) = (places.here(), Course::default());
+    let (here, mut credit) = (places.here(), Credit::default());
     for ways in 0..4 {
-        let number = course.begin();
+        let number = credit.begin();
         assert_eq!(places.ways(&**memory, 0, number), ways);
         if here == 0 {
             places.say_ways(&**memory, 1 - ways as usize % 2, (number.wrapping_add(1), ways + 1));
         }
-        give(places, memory, &mut course);
+        give(places, memory, &mut credit);
         hear(places, memory, (1 - here, number));
-        course.heard_all();
+        credit.heard_all();
         places.pass(&**memory, number);
     }
 }
@@ -272,33 +273,33 @@ fn operations(members: u32, steps: &'static [Step]) {
 }
 
 fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
-    let mut course = Course::default();
+    let mut credit = Credit::default();
     let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
     for step in steps {
-        let number = course.begin();
-        course.begin_up_to(number.wrapping_add(step.numbers() - 1));
+        let number = credit.begin();
+        credit.begin_up_to(number.wrapping_add(step.numbers() - 1));
         match *step {
             Step::Pieces(ring, pieces) => {
                 let [gives, gets] = [pieces; 2];
-                pass_pieces(places, memory, &mut course, Pieces { ring, first: number, gives, gets });
+                pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
             }
             Step::PiecesOf(giver, pieces) => {
                 let [gives, gets] = if giver == here { [pieces, 0] } else { [0, pieces] };
                 let ring = Ring::Short;
-                pass_pieces(places, memory, &mut course, Pieces { ring, first: number, gives, gets });
+                pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
             }
             Step::Exchange => {
-                give(places, memory, &mut course);
+                give(places, memory, &mut credit);
                 others(places, here).for_each(|place| hear(places, memory, (place, number)));
-                course.heard_all();
+                credit.heard_all();
             }
-            Step::Bcast(root) if root == here => give(places, memory, &mut course),
+            Step::Bcast(root) if root == here => give(places, memory, &mut credit),
             Step::Bcast(root) => {
                 hear(places, memory, (root, number));
-                course.heard_one();
+                credit.heard_one();
             }
         }
-        places.pass(&**memory, course.number());
+        places.pass(&**memory, credit.number());
     }
 }
 
@@ -312,7 +313,7 @@ struct Pieces {
 }
 
 /// The same as in the crate above, but that it looks for ever.
-fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pieces) {
+fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
     let ring = of.ring;
     let trays = Trays::new(TRAYS_AT, here, 2);
@@ -320,10 +321,10 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pie
     while given < of.gives || taken < of.gets {
         if given < of.gives && (given < taken + ring.ahead() || taken == of.gets) {
             let number = of.first.wrapping_add(given);
-            if !course.has_room_behind(number, trays.round(ring)) {
+            if !credit.has_room_behind(number, trays.round(ring)) {
                 let least = number.wrapping_sub(trays.round(ring));
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
-                course.all_through(places.through(&**memory, 1 - here));
+                credit.all_consumed(places.through(&**memory, 1 - here));
             }
             trays.put(&**memory, (ring, number), [Payload::from(&data(number)[..]), Payload::EMPTY]);
             places.announce(&**memory, number, [3 * of.gives, of.gives]);
@@ -337,16 +338,16 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, course: &mut Course, of: Pie
                 data(number)
             );
             taken += 1;
-            course.heard_before(number.wrapping_sub((ring.ahead() - 1).min(taken - 1)));
+            credit.heard_before(number.wrapping_sub((ring.ahead() - 1).min(taken - 1)));
             places.pass(&**memory, number);
         }
     }
 }
 
 /// The same as in the crate above, but that it looks for ever.
-fn give(places: Places, memory: &Arc<Lines>, course: &mut Course) {
-    let number = course.number();
-    if !course.has_room(number) {
+fn give(places: Places, memory: &Arc<Lines>, credit: &mut Credit) {
+    let number = credit.number();
+    if !credit.has_room(number) {
         let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
         let mut least = number;
         for place in others(places, here) {
@@ -356,7 +357,7 @@ fn give(places: Places, memory: &Arc<Lines>, course: &mut Course) {
                 least = through;
             }
         }
-        course.all_through(least);
+        credit.all_consumed(least);
     }
     places.put(&**memory, number, [Payload::from(&[number as u8; 3][..]), Payload::EMPTY]);
 }

@@ -7,21 +7,20 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use collectives::{Block, Buffers, Collective};
-use fabric::{Heap, Payload, UserMemory};
+use collectives::node::{Pending, PendingPlan, Stage, is_turn_due, others};
+use collectives::{Buffers, Collective};
+use fabric::Heap;
+use fabric::slots::{Credit, Slots, is_before};
 use job::error::Result;
-use job::fabrics::{Board, Course, Fabrics, is_before, is_room};
+use job::fabrics::{Board, Fabrics};
 use job::lock::{Guard, lock};
-use messaging::{Engine, Rank, RequestId};
+use messaging::{Engine, RequestId};
 
 use super::super::combining::OwnedCombining;
 use super::super::ongoing::{Ended, Ongoing};
-use super::elsewhere::{LOOKS_PER_WATCH, Stage};
-use super::pieces::is_whole;
-use super::plan::{Hears, Plan, others};
-use super::{Bulletin, Communicator, Turn, is_turn_due};
+use super::elsewhere::LOOKS_PER_WATCH;
+use super::{Bulletin, Communicator, Turn};
 use crate::background::Operation;
-use crate::memory::giving;
 use crate::process::WaitsFor;
 
 /// The operations that this member has begun and is not through with.
@@ -64,7 +63,7 @@ impl Begun {
             numbers.last = number;
         }
         let oldest = numbers.underway.first();
-        board.pass(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
+        board.consume(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
         // Who finds none says by itself how far this member is, so that has to come behind.
         self.count.store(numbers.underway.len(), Ordering::SeqCst);
     }
@@ -96,17 +95,11 @@ struct Beside {
 
 /// This member's part in one, as far as it has come.
 pub(super) struct Part {
-    /// That of its communicator when it began: another one after a recovery.
+    /// The context of its communicator when it began: another one after a recovery.
     context: u32,
-    plan: Plan<'static>,
+    pending: Pending,
     stage: Stage,
-    input: Payload<'static>,
-    output: UserMemory,
     combining: OwnedCombining,
-    /// Whether this member's entry has still to be written.
-    owes: bool,
-    /// How many of the entries that are for this member were seen.
-    heard: usize,
     /// How often it was looked in vain.
     looks: u32,
 }
@@ -116,7 +109,7 @@ pub(in crate::communicator) struct Next<'a> {
     of: &'a Communicator,
     bulletin: &'a Bulletin,
     turn: Guard<'a, Turn>,
-    plan: Plan<'static>,
+    plan: PendingPlan,
 }
 
 impl Communicator {
@@ -127,7 +120,7 @@ impl Communicator {
         if self.inner.standing.is_closed() {
             return None;
         }
-        let plan = self.plan(collective).filter(Plan::fits)?;
+        let plan = PendingPlan::of(collective, self.inner.rank, self.size(), self.inner.process.cores())?;
         let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
@@ -139,11 +132,11 @@ impl Communicator {
     /// What is due before an operation is begun: a turn of progress, as a program may do nothing else, and a renewal. `None` where it goes by messages.
     #[inline]
     pub(super) fn prepare_to_begin(&self, bulletin: &Bulletin, turn: &mut Turn) -> Option<()> {
-        let number = turn.course.next();
+        let number = turn.credit.next();
         if is_turn_due(number) {
             self.inner.process.progress();
         }
-        match turn.owes_renewal || Course::is_renewal_due(number) {
+        match turn.owes_renewal || Credit::is_renewal_due(number) {
             true => self.renew_or_owe(bulletin, turn, number),
             false => Some(()),
         }
@@ -155,13 +148,13 @@ impl Communicator {
     fn renew_or_owe(&self, bulletin: &Bulletin, turn: &mut Turn, number: u32) -> Option<()> {
         let last = number.wrapping_sub(1);
         let mut others = others(self.rank(), self.size());
-        if others.all(|place| !is_before(bulletin.board.through(place.0), last)) {
-            turn.course.all_through(last);
+        if others.all(|place| !is_before(bulletin.board.consumed(place.0), last)) {
+            turn.credit.all_consumed(last);
             bulletin.board.renew(number);
             turn.owes_renewal = false;
             return Some(());
         }
-        let is_late = turn.owes_renewal && Course::is_renewal_due(number);
+        let is_late = turn.owes_renewal && Credit::is_renewal_due(number);
         turn.owes_renewal = true;
         (!is_late).then_some(())
     }
@@ -195,42 +188,19 @@ impl Communicator {
     }
 }
 
-impl Bulletin {
-    /// Whether all others are through with the entry whose place that of this number takes; looks at what they say where it is not known.
-    pub(super) fn finds_room(
-        &self,
-        course: &mut Course,
-        number: u32,
-        others: impl IntoIterator<Item = Rank>,
-    ) -> bool {
-        if course.has_room(number) {
-            return true;
-        }
-        let through = |rank: Rank| self.board.through(rank.0);
-        let earlier = |one, other| if is_before(one, other) { one } else { other };
-        let least = others.into_iter().map(through).fold(number, earlier);
-        if is_room(number, least) {
-            course.all_through(least);
-        }
-        is_room(number, least)
-    }
-}
-
 impl Next<'_> {
     /// Begins it; `None` where it is over within a few looks, and has gone well.
     fn begin(mut self, buffers: Buffers, combining: OwnedCombining) -> Option<Ongoing> {
         let Next { of, bulletin, plan, .. } = self;
         let process = &of.inner.process;
-        // The others look at an entry when they like. Who writes none has nothing that they could look at.
-        let number = if plan.gives { self.turn.course.begin_beside() } else { self.turn.course.begin() };
+        let number = plan.begin(&mut self.turn.credit);
         self.turn.note(plan.flow());
-        let mut part = Part::new(of, bulletin, (plan, number), buffers, combining);
-        let members = others(plan.here, plan.size);
-        if part.owes && bulletin.finds_room(&mut self.turn.course, number, members) {
-            part.give(&bulletin.board);
-        }
+        let stage = Stage { number, by_messages: of.by_messages(bulletin) };
+        let pending = Pending::new(plan, number, buffers);
+        let mut part = Part { context: of.collective_context(), pending, stage, combining, looks: 0 };
+        part.pending.begin(&bulletin.board, &mut self.turn.credit);
         let mut ended = None;
-        if !part.owes && !process.is_busy_beside() {
+        if !part.pending.owes() && !process.is_busy_beside() {
             process.is_there_now(|| {
                 ended = part.poll(of, bulletin);
                 ended.is_some()
@@ -245,11 +215,7 @@ impl Next<'_> {
                 Some(of.let_go_on(part))
             }
             Some(Ok(())) => {
-                match plan.hears {
-                    Hears::Others => self.turn.course.heard_all(),
-                    Hears::One(_) | Hears::Lower => self.turn.course.heard_one(),
-                    Hears::Nobody => {}
-                }
+                plan.credit(&mut self.turn.credit);
                 bulletin.leave(number);
                 of.inner.completed.one_begun();
                 None
@@ -264,44 +230,13 @@ impl Next<'_> {
 }
 
 impl Part {
-    /// Of the operation of that number, in which nothing is given yet.
-    fn new(
-        of: &Communicator,
-        bulletin: &Bulletin,
-        (plan, number): (Plan<'static>, u32),
-        Buffers { input, mut output }: Buffers,
-        combining: OwnedCombining,
-    ) -> Part {
-        if let Some(place) = plan.kept() {
-            let Block { offset, bytes } = plan.own();
-            output.write_at(place, input.part(offset, bytes));
-        }
-        let (context, owes) = (of.collective_context(), plan.gives);
-        let stage = Stage { number, by_messages: of.by_messages(bulletin) };
-        Part { context, plan, stage, input, output, combining, owes, heard: 0, looks: 0 }
-    }
-
     /// Says on the board how far this member is.
     fn tell(&self, board: &Board) {
-        if self.owes {
+        if self.pending.owes() {
             board.owe();
         } else if !board.owes() {
             board.stand(self.stage.number);
         }
-    }
-
-    /// What this member contributes.
-    fn contribution(&self) -> Payload<'static> {
-        if self.plan.is_loaded { giving(&self.output) } else { self.input }
-    }
-
-    /// Writes this member's entry, when all members are through with the one whose place it takes.
-    fn give(&mut self, board: &Board) {
-        let contribution = self.contribution();
-        let part = |Block { offset, bytes }| contribution.part(offset, bytes);
-        board.put(self.stage.number, self.plan.entry().map(part));
-        board.wake();
-        self.owes = false;
     }
 
     /// Goes as far as it can; what came of it, when it is over.
@@ -311,67 +246,40 @@ impl Part {
         bulletin: &Bulletin,
         engine: &mut Engine<Fabrics>,
     ) -> Option<Result<()>> {
-        let owed = self.owes;
+        let owed = self.pending.owes();
         let ended = self.poll(of, bulletin);
-        if owed && !self.owes {
+        let owes = self.pending.owes();
+        if owed && !owes {
             bulletin.board.owe_no_more();
         }
         ended.or_else(|| {
             let closed = engine.closed(self.context).map(|failure| Err(of.nothing_comes(&failure)));
             // What it owes it may yet write.
-            closed.or_else(|| if self.owes { None } else { self.look(of, bulletin) })
+            closed.or_else(|| if owes { None } else { self.look(of, bulletin) })
         })
     }
 
     /// As [`Part::go_on`], as far as the board goes.
     fn poll(&mut self, of: &Communicator, bulletin: &Bulletin) -> Option<Result<()>> {
-        let (board, number, plan) = (&bulletin.board, self.stage.number, self.plan);
-        if self.owes {
-            if !others(plan.here, plan.size).all(|place| is_room(number, board.through(place.0))) {
-                return None;
-            }
-            self.give(board);
+        if let Err(fault) = self.pending.poll(&bulletin.board)? {
+            return Some(Err(of.failed_on_node(fault)));
         }
-        for from in plan.writers().skip(self.heard) {
-            let expected_bytes = plan.heard(from).0;
-            // Of more than two members the lines behind the first would be taken away from writers that are at work on them.
-            let in_entry = if plan.size == 2 { expected_bytes } else { 0 };
-            if !board.has_all(from.0, number, in_entry) {
-                return None;
-            }
-            let announced = board.announced(from.0, number);
-            if !is_whole(announced, expected_bytes) {
-                let sent_bytes = announced[0] as usize;
-                return Some(Err(match sent_bytes == expected_bytes {
-                    true => of.is_elsewhere(from),
-                    false => of.misled(from, sent_bytes, expected_bytes),
-                }));
-            }
-            self.heard += 1;
-        }
-        if plan.hears != Hears::Nobody {
-            self.take(bulletin);
+        if self.pending.receives() {
+            let mut scratch = lock(&bulletin.begun.room).take();
+            self.pending.receive(&bulletin.board, self.combining.lend(), &mut scratch);
+            *lock(&bulletin.begun.room) = scratch;
         }
         Some(Ok(()))
     }
 
-    /// Looks, once in a few times, whether the entries that are not there can still come.
+    /// Looks, once in a few times, whether the slots that are not there can still come.
     fn look(&mut self, of: &Communicator, bulletin: &Bulletin) -> Option<Result<()>> {
         self.looks = self.looks.wrapping_add(1);
-        let mut left = self.plan.writers().skip(self.heard);
-        let is_due = self.looks.is_multiple_of(LOOKS_PER_WATCH);
-        let elsewhere = is_due.then(|| left.find(|&from| bulletin.will_not_write(from, self.stage)));
-        elsewhere.flatten().map(|from| Err(of.is_elsewhere(from)))
-    }
-
-    /// Takes what the entries hold.
-    fn take(&mut self, bulletin: &Bulletin) {
-        let (plan, number, Block { offset, bytes }) = (self.plan, self.stage.number, self.plan.own());
-        let own = self.contribution().part(offset, bytes);
-        let Part { combining, output, .. } = self;
-        let mut room = lock(&bulletin.begun.room).take();
-        bulletin.deliver(number, &plan, own, (combining.lend(), &mut room), output);
-        *lock(&bulletin.begun.room) = room;
+        if !self.looks.is_multiple_of(LOOKS_PER_WATCH) {
+            return None;
+        }
+        let elsewhere = self.pending.unheard().find(|&from| bulletin.will_not_write(from, self.stage));
+        elsewhere.map(|from| Err(of.failed_on_node(collectives::node::Fault::Elsewhere(from))))
     }
 }
 
@@ -398,12 +306,7 @@ impl Operation for Beside {
 
     fn waits_for(&self, request: RequestId) -> Option<WaitsFor> {
         let bulletin = self.of.bulletin().filter(|_| request == self.id)?;
-        let Part { plan, stage, owes, .. } = &self.part;
-        let absent = |&from: &Rank| !bulletin.board.has(from.0, stage.number);
-        Some(match owes {
-            false => WaitsFor::members(&self.of, plan.writers().filter(absent)),
-            true => WaitsFor::members(&self.of, others(plan.here, plan.size)),
-        })
+        Some(WaitsFor::members(&self.of, self.part.pending.awaited(&bulletin.board).into_iter()))
     }
 
     fn lie_down(&mut self) {
@@ -417,12 +320,13 @@ impl Operation for Beside {
 #[cfg(test)]
 mod tests {
     use collectives::{Operator, Reduction};
+    use fabric::{Payload, UserMemory};
     use job::config::CpuTime;
 
     use super::*;
     use crate::communicator::Rank;
     use crate::communicator::combining::{Combining, in_place};
-    use crate::memory::{reading, writing};
+    use crate::memory::{giving, reading, writing};
     use crate::{Config, run_threads};
 
     /// A sum of one number of each member, under way.
@@ -490,7 +394,7 @@ mod tests {
     #[test]
     fn places_are_renewed_without_anybody_who_waits() {
         on_a_board(2, |world| {
-            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().course.number();
+            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.number();
             let first = number();
             for at in 0..300u64 {
                 assert_eq!(Sum::begin(world, at + u64::from(world.rank().0)).wait(), 2 * at + 1);
@@ -508,7 +412,7 @@ mod tests {
     #[test]
     fn pieces_are_taken_before_numbers_come_round() {
         on_a_board(2, |world| {
-            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().course.number();
+            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.number();
             let bcast = |value: u8| {
                 let mut data = vec![if world.rank() == Rank(0) { value } else { 0 }; 4096];
                 let of = Collective::Bcast { root: Rank(0), bytes: data.len() };

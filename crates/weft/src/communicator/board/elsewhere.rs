@@ -10,19 +10,13 @@
 
 use std::sync::atomic::Ordering;
 
-use collectives::{Activity, Cause, Execution, Failed};
-use job::error::Error;
+use collectives::node::Stage;
+use collectives::{Cause, Execution, Failed};
+use fabric::slots::Slots;
 use job::fabrics::Fabrics;
 use messaging::{Engine, Rank};
 
 use super::{Bulletin, Communicator};
-
-/// What a member has begun: the last operation on the board, and how many by messages.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::communicator) struct Stage {
-    pub(super) number: u32,
-    pub(super) by_messages: u32,
-}
 
 /// One wait for messages: now and then it is looked whether they can come.
 pub(in crate::communicator) struct Watch {
@@ -61,7 +55,7 @@ impl Communicator {
             bulletin.end(&mut turn);
             return None;
         }
-        Some(Stage { number: turn.course.number(), by_messages: self.by_messages(bulletin) })
+        Some(Stage { number: turn.credit.number(), by_messages: self.by_messages(bulletin) })
     }
 
     /// A wait for an operation by messages that has just begun.
@@ -106,12 +100,6 @@ impl Communicator {
         if let Some(bulletin) = self.bulletin() {
             self.say_given_up(self.by_messages(bulletin));
         }
-    }
-
-    /// The error of who waits for an entry of a member that will never write it.
-    #[cold]
-    pub(super) fn is_elsewhere(&self, from: Rank) -> Error {
-        self.told(&Failed { with: from, activity: Activity::Receiving, cause: Cause::Elsewhere })
     }
 }
 

@@ -1,23 +1,22 @@
 //! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
 
 use std::cell::Cell;
-use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use collectives::node::Chosen;
+use collectives::node::pieces::{HALVES_FROM, LONG_FROM, ONE_WAY_BYTES_MAX};
+use collectives::node::several;
+use collectives::node::trials::TRIED_FROM;
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
+use fabric::slots::Slots;
 use fabric::{Payload, Stores, UserMemory};
 use job::config::CpuTime;
 use job::error::Class;
-use job::fabrics::Ring;
 use job::guide::CostsFrom;
 use messaging::Rank;
 
-use super::pieces::{
-    Cargo, HALF_PIECE_BYTES, HALVES_FROM, Halves, LONG_FROM, ONE_WAY_BYTES_MAX, Part, following,
-};
-use super::trials::TRIED_FROM;
-use super::{Combining, Communicator, several};
+use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
 
@@ -153,8 +152,8 @@ fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
             Collective::Alltoall(each),
             Collective::Allgather(each),
         ] {
-            let plan = world.plan(collective).expect("it goes by boards");
-            assert!(world.goes_in_pieces(plan.in_pieces()).is_some(), "{collective:?}");
+            let chosen = Chosen::of(collective, world.setting()).expect("it goes by boards");
+            assert!(chosen.is_in_chunks_of_two(), "{collective:?}");
         }
     });
 }
@@ -389,46 +388,6 @@ fn who_panics_in_an_operator_lets_the_other_end() {
             }
         }
     });
-}
-
-/// What one gives is what the other gets, each byte is combined once and comes once as a result, behind the contribution to it.
-#[test]
-fn halves_fit_together() {
-    let lengths = |element_bytes: usize| counts(element_bytes).map(move |count| count * element_bytes);
-    for (bytes, element_bytes) in
-        [1, 2, 8, 12, 24, 1000, 4096].into_iter().flat_map(|of| lengths(of).map(move |all| (all, of)))
-    {
-        for ring in [None, Some(Ring::Short)] {
-            fit_together(bytes, element_bytes, ring);
-        }
-    }
-}
-
-fn fit_together(bytes: usize, element_bytes: usize, ring: Option<Ring>) {
-    let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes, ring));
-    assert_eq!(one.pieces(), other.pieces());
-    let mut seen = [vec![0; bytes], vec![0; bytes]];
-    let cargo = Cargo::Halves { contribution: Payload::EMPTY, halves: one };
-    let telling = cargo.telling(one.pieces());
-    let numbers: Vec<u32> =
-        iter::successors(Some(0), |&at| Some(following(telling, at)).filter(|&at| at < one.pieces()))
-            .collect();
-    assert_eq!(following(telling, numbers[numbers.len() - 1]), one.pieces(), "the last one ends a round");
-    for number in numbers {
-        assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
-        if one.gives(number).0 == Part::Result {
-            // It stands in the tray in which the contribution stood.
-            let contribution = one.gets(number - cargo.ring().ahead());
-            assert_eq!(contribution, (Part::Contribution, one.gives(number).1));
-        }
-        for (part, piece) in [one.gives(number), other.gives(number)] {
-            assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
-            let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };
-            assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
-            piece.for_each(|at| seen[now][at] += 1);
-        }
-    }
-    assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");
 }
 
 /// One side may have much to give and the other little, or nothing.

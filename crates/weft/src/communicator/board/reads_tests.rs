@@ -1,12 +1,13 @@
 //! Exchanges of two in which each reads the other's memory: what comes where, reads that are refused, calls that do not fit.
 
+use collectives::node::Way;
+use collectives::node::pieces::{LONG_FROM, READ};
+use collectives::node::trials::READ_FROM;
 use collectives::{Block, Collective, Each, Listed, Uneven, packed};
+use fabric::slots::Slots;
 use job::error::{Class, Error};
-use job::fabrics::Way;
 
-use super::pieces::{LONG_FROM, READ};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
-use super::trials::READ_FROM;
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -17,7 +18,7 @@ fn block(from: usize, to: usize, number: usize, bytes: usize) -> Vec<u8> {
 
 /// The number of the next operation on the board.
 fn next(world: &Communicator) -> u32 {
-    world.bulletin().unwrap().turn.try_hold().unwrap().course.next()
+    world.bulletin().unwrap().turn.try_hold().unwrap().credit.next()
 }
 
 /// Both try it once; from then on they go that way, but for a few that try the other one.
@@ -25,7 +26,7 @@ fn go(world: &Communicator, way: Way) {
     for bytes in [READ_FROM; 3] {
         exchange(world, 0, bytes, false).unwrap();
     }
-    world.bulletin().unwrap().turn.try_hold().unwrap().trials.get_or_insert_default().turned_out(way);
+    world.bulletin().unwrap().turn.try_hold().unwrap().turned_out(way);
     for bytes in [1, 2, 4, 8, 16, 32, 64].map(|times| times * READ_FROM) {
         exchange(world, 0, bytes, false).unwrap();
     }

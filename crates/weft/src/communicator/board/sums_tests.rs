@@ -1,17 +1,18 @@
 //! Long sums of two that go by halves or as a whole, whichever has turned out to be quicker.
 
+use collectives::node::Way;
+use collectives::node::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use collectives::{Collective, Each};
+use fabric::slots::Ring;
 use job::error::Class;
-use job::fabrics::{Ring, Way};
 
-use super::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
 /// Sums up elements of so many bytes, so many in all; whether that went by halves.
 fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_place: bool) -> bool {
-    let next = || world.bulletin().unwrap().turn.try_hold().unwrap().course.next();
+    let next = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.next();
     let elements = Elements { bytes: element_bytes, count: bytes / element_bytes };
     let first = next();
     let sum = elements.perform(world, Collective::Allreduce(elements.reduction(in_place)), in_place);
@@ -28,7 +29,7 @@ fn go(world: &Communicator, way: Way) {
     for _ in 0..3 {
         is_by_halves(world, 8, HALVES_FROM, false);
     }
-    world.bulletin().unwrap().turn.try_hold().unwrap().trials.get_or_insert_default().turned_out(way);
+    world.bulletin().unwrap().turn.try_hold().unwrap().turned_out(way);
     for bytes in [1, 2, 4, 8, 16, 32, 64].map(|times| times * HALVES_FROM) {
         is_by_halves(world, 8, bytes, false);
     }

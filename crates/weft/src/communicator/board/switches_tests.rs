@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use collectives::node::Chosen;
 use collectives::{Collective, Each, Operator, Reduction, Rooted};
 use fabric::{Payload, UserMemory};
 use job::config::CpuTime;
@@ -84,15 +85,7 @@ impl Kind {
         let way = |units: usize| {
             let call = self.calls(world.size(), units * unit, 0).next().expect("there is one");
             let collective = call.collective(world.rank());
-            let plan = world.plan(collective);
-            let lengths = plan.and_then(|plan| world.goes_in_pieces(plan.in_pieces()));
-            let is_long = world.shares_cores()
-                && plan.is_some_and(|plan| plan.is_one_piece() || plan.goes_among_several());
-            let by_board = (
-                plan.is_some_and(|plan| plan.fits()),
-                is_long,
-                lengths.map(|carried| carried.lengths.pieces()),
-            );
+            let by_board = Chosen::of(collective, world.setting()).map(|chosen| chosen.way());
             (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;

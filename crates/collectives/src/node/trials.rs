@@ -2,13 +2,12 @@
 //! other's memory (decisions/0075), and whether each combines half of a sum or all of it (decisions/0076): whichever has turned out to be
 //! quicker.
 
-use std::time::{Duration, Instant};
-
 use fabric::Stores;
-use job::fabrics::{Ring, Trial, Way, second_cache_bytes};
+use fabric::slots::{Ring, Slots};
 
-use super::Visit;
 use super::pieces::{Exchange, HALVES_FROM, Lengths};
+use super::trial::{Trial, Way};
+use super::{Member, Visit};
 
 /// What one of two members knows, by how long data is.
 pub(super) struct Trials {
@@ -46,7 +45,8 @@ impl Default for Trials {
 
 /// Data of twice the length is in the next class; and the shortest.
 const CLASSES: usize = 8;
-pub(super) const TRIED_FROM: usize = 512 << 10;
+/// Data so long may be written by non-temporal stores.
+pub const TRIED_FROM: usize = 512 << 10;
 
 /// The class of so many bytes, `None` where they are few, which stay in caches, and where there is one way to write.
 fn class(bytes: usize) -> Option<usize> {
@@ -59,7 +59,7 @@ fn class_from(first: usize, bytes: usize, classes: usize) -> usize {
 }
 
 /// Exchanged data so long may be read. Data of twice the length is in the next class.
-pub(super) const READ_FROM: usize = 32 << 10;
+pub const READ_FROM: usize = 32 << 10;
 const EXCHANGED_CLASSES: usize = 16;
 /// Their classes stand behind those of exchanges.
 const SUMMED_CLASSES: usize = 12;
@@ -73,8 +73,8 @@ const _: () = assert!(DECIDED_CLASSES < 31);
 const SHORT_FROM: usize = 1 << 20;
 
 /// What the first of two says in any case.
-fn ways_always() -> u32 {
-    if second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
+fn ways_always(of: impl Member) -> u32 {
+    if of.second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
 }
 
 /// Which way an operation goes of the two by which it may: an exchange through trays or by reads, a sum by halves or as a whole.
@@ -87,8 +87,8 @@ pub(super) struct Route {
     is_short: bool,
     /// The next one of that class, as the first of two decides, which also looks at the time.
     next: Option<Way>,
-    since: Option<Instant>,
-    waited: Duration,
+    since: Option<u64>,
+    waited: u64,
     /// A read was refused, here or there.
     is_refused: bool,
 }
@@ -105,13 +105,13 @@ impl Route {
     }
 
     /// The time, where it counts.
-    pub(super) fn now(&self) -> Option<Instant> {
-        self.since.map(|_| Instant::now())
+    pub(super) fn now(&self, of: impl Member) -> Option<u64> {
+        self.since.map(|_| of.now_ns())
     }
 
     /// The other one came later: that is no matter of the way.
-    pub(super) fn has_waited(&mut self, since: Instant) {
-        self.waited += since.elapsed();
+    pub(super) fn has_waited(&mut self, of: impl Member, since: u64) {
+        self.waited += of.now_ns().saturating_sub(since);
     }
 
     pub(super) fn is_refused(&mut self) {
@@ -122,18 +122,18 @@ impl Route {
 /// An operation, from when the time counts.
 pub(super) struct Timed {
     class: usize,
-    since: Instant,
+    since: u64,
 }
 
 impl Timed {
     /// Of so many bytes, if they are to be timed.
-    pub(super) fn begin(bytes: usize) -> Option<Timed> {
-        class(bytes).map(|class| Timed { class, since: Instant::now() })
+    pub(super) fn begin(of: impl Member, bytes: usize) -> Option<Timed> {
+        class(bytes).map(|class| Timed { class, since: of.now_ns() })
     }
 
     /// So many bytes were taken meanwhile: what each took.
-    fn byte_ns(&self, bytes: usize) -> f32 {
-        self.since.elapsed().as_nanos() as f32 / bytes.max(1) as f32
+    fn byte_ns(&self, of: impl Member, bytes: usize) -> f32 {
+        of.now_ns().saturating_sub(self.since) as f32 / bytes.max(1) as f32
     }
 }
 
@@ -152,7 +152,6 @@ fn stores(way: Way) -> Stores {
     }
 }
 
-#[cfg(test)]
 impl Trials {
     /// As if operations of any length had turned out to be quicker that way.
     pub(super) fn turned_out(&mut self, quicker: Way) {
@@ -167,7 +166,7 @@ impl Trials {
     }
 }
 
-impl Visit<'_> {
+impl<M: Member> Visit<'_, M> {
     fn trials(&mut self) -> &mut Trials {
         self.turn.trials.get_or_insert_default()
     }
@@ -180,7 +179,7 @@ impl Visit<'_> {
             return None;
         }
         let class = class_from(READ_FROM, bytes, EXCHANGED_CLASSES);
-        let is_tried = self.board().both_read() && !self.trials().is_refused;
+        let is_tried = self.board().can_both_read() && !self.trials().is_refused;
         Some(self.route(class, bytes, is_tried))
     }
 
@@ -195,33 +194,36 @@ impl Visit<'_> {
         let ways = self.board().ways(0, self.number);
         let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };
         let decides = self.of.rank().0 == 0;
+        let of = self.of;
         let trial = &mut self.trials().decided[class];
-        let since = (decides && is_tried && trial.is_timed(way)).then(Instant::now);
+        let since = (decides && is_tried && trial.is_timed(way)).then(|| of.now_ns());
         let next = decides.then(|| if is_tried { trial.choose() } else { Way::First });
-        let (is_short, waited) = (ways & SHORT != 0, Duration::ZERO);
+        let (is_short, waited) = (ways & SHORT != 0, 0);
         Route { class, bytes, way, is_short, next, since, waited, is_refused: false }
     }
 
     /// Says what the first of two has decided for the next operation of this class, which has that number at least.
     pub(super) fn decide_next(&mut self, route: &Route, from: u32) {
         let Some(next) = route.next else { return };
+        let of = self.of;
         let trials = self.trials();
-        let always = *trials.always.get_or_insert_with(ways_always);
+        let always = *trials.always.get_or_insert_with(|| ways_always(of));
         let said = trials.said & !(1 << route.class) | u32::from(next == Way::Second) << route.class | always;
         if said != trials.said {
             (trials.said, trials.times_said) = (said, trials.times_said + 1);
             let slot = trials.times_said;
-            self.board().say_ways(slot, (from, said));
+            self.board().publish_ways(slot, (from, said));
         }
     }
 
     /// An operation has gone well.
     pub(super) fn has_gone(&mut self, route: Route) {
+        let of = self.of;
         let trials = self.trials();
         trials.is_refused |= route.is_refused;
         if let Some(since) = route.since.filter(|_| !route.is_refused) {
-            let took = since.elapsed().saturating_sub(route.waited);
-            trials.decided[route.class].took(route.way, took.as_nanos() as f32 / route.bytes as f32);
+            let took = of.now_ns().saturating_sub(since).saturating_sub(route.waited);
+            trials.decided[route.class].took(route.way, took as f32 / route.bytes as f32);
         }
     }
 
@@ -235,7 +237,7 @@ impl Visit<'_> {
 
     /// This member has taken so many bytes since, which the other has written so. The next ones may be wanted otherwise.
     pub(super) fn has_taken(&mut self, timed: Timed, bytes: usize, stores: Stores) {
-        let (class, byte_ns) = (timed.class, timed.byte_ns(bytes));
+        let (class, byte_ns) = (timed.class, timed.byte_ns(self.of, bytes));
         let trials = self.trials();
         trials.taken[class].took(way(stores), byte_ns);
         let bit = u32::from(trials.taken[class].choose() == Way::Second) << class;
@@ -259,7 +261,7 @@ impl Visit<'_> {
 
     /// It has, and has taken so many bytes since then.
     pub(super) fn has_kept(&mut self, timed: Timed, bytes: usize, stores: Stores) {
-        let byte_ns = timed.byte_ns(bytes);
+        let byte_ns = timed.byte_ns(self.of, bytes);
         self.trials().kept[timed.class].took(way(stores), byte_ns);
     }
 }

@@ -8,18 +8,17 @@
 
 use std::ops::Range;
 
-use collectives::{Block, Cause};
+use fabric::slots::{Credit, Ring, SLOT_BYTES_MAX, Slots, chunk_bytes_max, is_before};
 use fabric::{Heap, Payload, UserMemory};
-use job::error::{Class, Error, Result};
-use job::fabrics::{Board, Course, Ring, is_before};
 use messaging::Rank;
 
 use super::pairs::Pairs;
 use super::passage::Passage;
 use super::plan::{Hears, Holds, Operands, Plan, ROOM_BYTES, Then};
 use super::trials::Route;
-use super::{Combining, Communicator, Visit, others};
-use crate::memory::giving;
+use super::{Combine, Fault, Member, Result, Visit, others};
+use crate::Block;
+use crate::memory::reading;
 
 /// How long the data is that each of two members gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +114,7 @@ impl Lot {
         ..Lot::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
     };
     /// One gives, and has got something before.
-    const TURNED: Lot = Lot::anywhere(Board::PAYLOAD_BYTES_MAX + 1, TURNED_BYTES_MAX);
+    const TURNED: Lot = Lot::anywhere(SLOT_BYTES_MAX + 1, TURNED_BYTES_MAX);
 
     const fn anywhere(least: usize, most: usize) -> Lot {
         Lot { anywhere: [least, most], where_quick: [least, most], passed: TURNED_BYTES_MAX }
@@ -133,7 +132,6 @@ pub(super) struct Cut {
 
 impl Lengths {
     /// In how many pieces it goes each way.
-    #[cfg(test)]
     pub(super) fn pieces(&self) -> [u32; 2] {
         Cut::both(*self).map(Cut::pieces)
     }
@@ -167,7 +165,7 @@ impl Cut {
         let Lengths { gives, gets, element_bytes } = lengths;
         let longest = gives.max(gets);
         let half = longest.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
-        let piece_bytes = half.clamp(PIECE_BYTES_MIN, Board::piece_bytes_max(2));
+        let piece_bytes = half.clamp(PIECE_BYTES_MIN, chunk_bytes_max(2));
         let longest = Cut::new(longest, whole(piece_bytes.max(element_bytes), element_bytes));
         let pieces = longest.pieces().max(1) as usize;
         [gives, gets].map(|bytes| {
@@ -197,7 +195,7 @@ impl Cut {
 /// other what came of it (decisions/0070). So each byte is read and written four times, and not five. A round is a few pieces of
 /// contributions and as many of results, each in the tray in which the other's contribution stood that was combined last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Halves {
+pub struct Halves {
     /// Where this member's begins, and the other's.
     starts: [usize; 2],
     /// The same; both in as many pieces, of which the last ones may be empty.
@@ -217,7 +215,8 @@ pub(super) enum Part {
 
 impl Halves {
     /// Through that ring, or through the one for a half so long.
-    pub(super) fn of(here: Rank, bytes: usize, element_bytes: usize, ring: Option<Ring>) -> Halves {
+    #[must_use]
+    pub fn of(here: Rank, bytes: usize, element_bytes: usize, ring: Option<Ring>) -> Halves {
         let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
         let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
         let ring = ring.unwrap_or(ring_for(lower));
@@ -234,7 +233,8 @@ impl Halves {
     }
 
     /// How many numbers it takes.
-    pub(super) fn pieces(self) -> u32 {
+    #[must_use]
+    pub fn pieces(self) -> u32 {
         2 * self.ring.ahead() * self.rounds
     }
 
@@ -363,7 +363,7 @@ impl Cargo {
     }
 }
 
-impl Visit<'_> {
+impl<M: Member> Visit<'_, M> {
     /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
     /// operations only.
     pub(super) fn begin_pieces(&mut self, ring: Ring, pieces: u32, gives: bool) -> Result<()> {
@@ -371,20 +371,20 @@ impl Visit<'_> {
         if self.turn.owes_renewal {
             self.renew()?;
         }
-        let renewal = Course::renewal_behind(self.number);
+        let renewal = Credit::renewal_behind(self.number);
         if !is_before(self.number.wrapping_add(pieces - 1), renewal) {
             let passed_over = self.number;
-            self.bulletin.leave(renewal.wrapping_sub(1));
+            self.of.leave(renewal.wrapping_sub(1));
             self.number = renewal;
-            self.turn.course.begin_up_to(renewal);
+            self.turn.credit.begin_up_to(renewal);
             self.await_passing(passed_over)?;
             self.renew()?;
         }
-        if gives && !self.board().can_give_pieces(ring) {
+        if gives && !self.board().can_send_chunks(ring) {
             // All members count alike.
             self.number = self.number.wrapping_add(pieces - 1);
-            self.turn.course.begin_up_to(self.number);
-            return Err(self.of.no_memory_for_pieces());
+            self.turn.credit.begin_up_to(self.number);
+            return Err(Fault::NoMemory);
         }
         Ok(())
     }
@@ -395,14 +395,15 @@ impl Visit<'_> {
     fn await_passing(&mut self, first: u32) -> Result<()> {
         let last = self.number.wrapping_sub(1);
         let (here, size) = (self.of.rank(), self.of.size());
-        let has_passed = |board: &Board, rank: Rank| !is_before(board.through(rank.0), last);
-        let goes_through =
-            |board: &Board, rank: Rank| !is_before(board.through(rank.0), first) && !has_passed(board, rank);
-        let elsewhere = |board: &Board| others(here, size).find(|&rank| goes_through(board, rank));
+        let has_passed = |board: &M::Slots, rank: Rank| !is_before(board.consumed(rank.0), last);
+        let goes_through = |board: &M::Slots, rank: Rank| {
+            !is_before(board.consumed(rank.0), first) && !has_passed(board, rank)
+        };
+        let elsewhere = |board: &M::Slots| others(here, size).find(|&rank| goes_through(board, rank));
         self.until(None, |board| {
             others(here, size).all(|rank| has_passed(board, rank)) || elsewhere(board).is_some()
         })?;
-        elsewhere(self.board()).map_or(Ok(()), |rank| Err(self.of.is_elsewhere(rank)))
+        elsewhere(self.board()).map_or(Ok(()), |rank| Err(Fault::Elsewhere(rank)))
     }
 
     /// Does an operation of two that goes in pieces.
@@ -412,7 +413,7 @@ impl Visit<'_> {
         lengths: Lengths,
         input: Payload<'static>,
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Result<()> {
         // What is no longer than that is given before anything is taken.
         let is_in_the_way = lengths.gives.max(lengths.gets) > AHEAD_BYTES && plan.is_in_the_way();
@@ -423,8 +424,8 @@ impl Visit<'_> {
         });
         let is_loaded = plan.is_loaded && aside.is_none();
         let contribution = match &aside {
-            Some(aside) => giving(&aside.memory()),
-            None if is_loaded => giving(output),
+            Some(aside) => reading(&aside.memory()),
+            None if is_loaded => reading(output),
             None => input,
         };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
@@ -473,7 +474,7 @@ impl Visit<'_> {
         input: Payload<'static>,
         output: &mut UserMemory,
     ) -> Result<()> {
-        let contribution = if pairs.is_loaded() { giving(output) } else { input };
+        let contribution = if pairs.is_loaded() { reading(output) } else { input };
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let other = Rank(1 - self.of.rank().0);
         let give = pairs.given_to(other).map_or(Payload::EMPTY, part);
@@ -510,7 +511,7 @@ impl Visit<'_> {
             return Ok(());
         }
         // What could not be read is given.
-        self.number = self.turn.course.begin();
+        self.number = self.turn.credit.begin();
         let give = give.part(0, rest.gives);
         if rest.gets == 0 {
             return self.pass(rest, give, &mut |_, _| {});
@@ -528,56 +529,6 @@ impl Visit<'_> {
     ) -> Result<()> {
         let mut passage = Passage::begin(self, lengths, Cargo::each(lengths, give))?;
         passage.finish(&mut |_, at, data, _| taken(at, data))
-    }
-}
-
-impl Communicator {
-    #[cold]
-    fn no_memory_for_pieces(&self) -> Error {
-        let what =
-            format!("{}: there is no shared memory left for what its members give each other", self.place());
-        Error::new(Class::NoMemory, what).remedy("free memory of this machine, or of the container")
-    }
-
-    /// What one member gives is in several pieces, since that is not all there is to its operation.
-    #[cold]
-    pub(super) fn expects_more(&self, other: Rank, bytes: usize) -> Error {
-        let what = format!(
-            "{}: rank {} gives {bytes} bytes, as was to come, but in an operation in which it expects more than this rank gives",
-            self.place(),
-            other.0
-        );
-        Error::new(Class::Truncated, what).remedy("all ranks must give as much as the others expect of them")
-    }
-
-    /// The other of two members has left an exchange in which this one reads its memory.
-    #[cold]
-    pub(super) fn has_withdrawn(&self, other: Rank) -> Error {
-        let context = self.collective_context();
-        if let Some(failure) = self.process().act(|engine| engine.closed(context)) {
-            return self.nothing_comes(&failure);
-        }
-        let what = format!("{}: rank {} has left the operation before its end", self.place(), other.0);
-        Error::new(Class::Other, what).remedy("see what that rank has told of it")
-    }
-
-    /// What one member tells of its pieces is not what was to come.
-    #[cold]
-    pub(super) fn misled(&self, by: Rank, sent_bytes: usize, expected_bytes: usize) -> Error {
-        if sent_bytes == MISFIT as usize {
-            let what = format!(
-                "{}: rank {} has given the operation up: what ranks give in it does not fit together",
-                self.place(),
-                by.0
-            );
-            return Error::new(Class::Truncated, what).remedy("see what that rank has told of it");
-        }
-        if sent_bytes != GIVEN_UP as usize {
-            return self.collective_receive_failed(by, Cause::Mismatch { sent_bytes, expected_bytes });
-        }
-        let what =
-            format!("{}: rank {} has given the operation up: its operator has panicked", self.place(), by.0);
-        Error::new(Class::Other, what).remedy("see what that rank has told of it")
     }
 }
 
@@ -600,7 +551,7 @@ impl Strips<'_> {
         theirs: Payload<'_>,
         tray: &mut UserMemory,
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) {
         let mut out = output.part(at, theirs.bytes());
         let is_offered = out.offer(tray);
@@ -611,7 +562,7 @@ impl Strips<'_> {
     }
 
     /// Into that part of the output, which begins there.
-    fn combine_into(&self, out: &mut UserMemory, at: usize, theirs: Payload<'_>, combining: Combining<'_>) {
+    fn combine_into(&self, out: &mut UserMemory, at: usize, theirs: Payload<'_>, combining: impl Combine) {
         let own = self.own.part(at, theirs.bytes());
         let is_in_place = own.start() == out.start().cast_const();
         match self.operands {
@@ -650,14 +601,14 @@ pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
 const FRESH_BYTES_MAX: usize = 64 << 10;
 /// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
-pub(super) const ONE_WAY_BYTES_MAX: usize = 4 << 20;
+pub const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
-pub(super) const HALVES_FROM: usize = 32 << 10;
+pub const HALVES_FROM: usize = 32 << 10;
 /// The longest pieces then. Longer ones are fewer, which takes less; shorter ones are still in the nearest caches when what was combined is given.
 pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
-const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= Board::piece_bytes_max(2));
+const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= chunk_bytes_max(2));
 /// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
-pub(super) const LONG_FROM: usize = 256 << 10;
+pub const LONG_FROM: usize = 256 << 10;
 /// Told beside the number of pieces where they do.
 const LONG: u32 = 1 << 31;
 /// Told beside it by one of several who gives nothing this time.
@@ -665,7 +616,7 @@ pub(super) const NOTHING: u32 = 1 << 30;
 /// Told beside it where the piece was written past the caches.
 pub(super) const PAST: u32 = 1 << 29;
 /// Told where each of two reads the other's memory.
-pub(super) const READ: u32 = 1 << 28;
+pub const READ: u32 = 1 << 28;
 /// Told where pieces come with a few of the numbers of each round only: with how many. As many fit there as a round has.
 const EACH_BITS: Range<u32> = 24..28;
 const EACH_MAX: u32 = (1 << (EACH_BITS.end - EACH_BITS.start)) - 1;
@@ -687,3 +638,60 @@ const _: () = assert!(3 <= Ring::Short.ahead());
 pub(super) const LINE: usize = 64;
 /// What is combined at a time.
 pub(super) const STRIP_BYTES: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use super::*;
+
+    /// Lengths around those at which there is one piece more, up to what takes trays several times.
+    fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
+        let lengths =
+            [120, 2048, 2160, 4096, 6144, 16 << 10, 64 << 10, 96 << 10, 128 << 10, 225_000, 700_000];
+        lengths.into_iter().flat_map(move |bytes| {
+            let whole = bytes / element_bytes;
+            (whole.max(2) - 1..=whole + 1).map(|count| count.max(1))
+        })
+    }
+
+    /// What one gives is what the other gets, each byte is combined once and comes once as a result, behind the contribution to it.
+    #[test]
+    fn halves_fit_together() {
+        let lengths = |element_bytes: usize| counts(element_bytes).map(move |count| count * element_bytes);
+        for (bytes, element_bytes) in
+            [1, 2, 8, 12, 24, 1000, 4096].into_iter().flat_map(|of| lengths(of).map(move |all| (all, of)))
+        {
+            for ring in [None, Some(Ring::Short)] {
+                fit_together(bytes, element_bytes, ring);
+            }
+        }
+    }
+
+    fn fit_together(bytes: usize, element_bytes: usize, ring: Option<Ring>) {
+        let [one, other] = [0, 1].map(|here| Halves::of(Rank(here), bytes, element_bytes, ring));
+        assert_eq!(one.pieces(), other.pieces());
+        let mut seen = [vec![0; bytes], vec![0; bytes]];
+        let cargo = Cargo::Halves { contribution: Payload::EMPTY, halves: one };
+        let telling = cargo.telling(one.pieces());
+        let numbers: Vec<u32> =
+            iter::successors(Some(0), |&at| Some(following(telling, at)).filter(|&at| at < one.pieces()))
+                .collect();
+        assert_eq!(following(telling, numbers[numbers.len() - 1]), one.pieces(), "the last one ends a round");
+        for number in numbers {
+            assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
+            if one.gives(number).0 == Part::Result {
+                // It stands in the tray in which the contribution stood.
+                let contribution = one.gets(number - cargo.ring().ahead());
+                assert_eq!(contribution, (Part::Contribution, one.gives(number).1));
+            }
+            for (part, piece) in [one.gives(number), other.gives(number)] {
+                assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
+                let (now, before) = if part == Part::Contribution { (0, 0) } else { (1, 1) };
+                assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
+                piece.for_each(|at| seen[now][at] += 1);
+            }
+        }
+        assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");
+    }
+}

@@ -5,20 +5,19 @@
 
 use std::ops::Range;
 
-use collectives::Block;
+use fabric::slots::{DEPTH, Ring, Slots, chunk_bytes_max};
 use fabric::{Heap, Payload, UserMemory};
-use job::error::{Error, Result};
-use job::fabrics::{Board, Ring};
 use messaging::Rank;
 
 use super::pieces::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
-use super::{Combining, Visit, is_turn_due};
-use crate::memory::giving;
+use super::{Combine, Fault, Member, Result, Visit, is_turn_due};
+use crate::Block;
+use crate::memory::reading;
 
 /// One operation, until this member is through with all its numbers.
-struct Several<'v, 'a, 'p> {
-    visit: &'v mut Visit<'a>,
+struct Several<'v, 'a, 'p, M: Member> {
+    visit: &'v mut Visit<'a, M>,
     plan: Plan<'p>,
     /// The first number, how many there are, and how many were begun.
     first: u32,
@@ -29,20 +28,20 @@ struct Several<'v, 'a, 'p> {
     /// Told with the count of its numbers: [`NOTHING`], where it gives nothing in this one.
     mark: u32,
     /// What came is not what was to come.
-    mismatch: Option<Error>,
+    mismatch: Option<Fault>,
     is_over: bool,
 }
 
-impl Visit<'_> {
+impl<M: Member> Visit<'_, M> {
     /// Does an operation in pieces among several who share cores.
     pub(super) fn carry_among_several(
         &mut self,
         plan: &Plan<'_>,
         input: Payload<'static>,
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Result<()> {
-        let contribution = if plan.is_loaded { giving(output) } else { input };
+        let contribution = if plan.is_loaded { reading(output) } else { input };
         let Block { offset, bytes } = plan.own();
         let own = contribution.part(offset, bytes);
         let piece_bytes = plan.several_piece_bytes();
@@ -62,8 +61,8 @@ impl Visit<'_> {
     }
 }
 
-impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
-    fn begin(visit: &'v mut Visit<'a>, plan: Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p>> {
+impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
+    fn begin(visit: &'v mut Visit<'a, M>, plan: Plan<'p>, numbers: u32) -> Result<Several<'v, 'a, 'p, M>> {
         visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
         let (begun, mark, mismatch, is_over) = (0, 0, None, false);
@@ -82,9 +81,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
                 let place = self.plan.place(from) + at;
                 self.board()
-                    .read_piece((Ring::Short, from.0, number), bytes, |data| output.write_at(place, data));
+                    .read_chunk((Ring::Short, from.0, number), bytes, |data| output.write_at(place, data));
             }
-            self.visit.bulletin.leave(number);
+            self.visit.of.leave(number);
         }
         self.end()
     }
@@ -95,7 +94,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         (own, sum): (Payload<'static>, Sum),
         piece_bytes: usize,
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Result<()> {
         let slices = Slices { members: self.plan.size, element_bytes: self.plan.element_bytes() };
         let (here, room) = (self.plan.here, self.take_room(slices.room_bytes(piece_bytes)));
@@ -107,17 +106,17 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 break;
             }
             let result = self.combine_slice(number, (piece, slice.clone(), sum), &room, combining);
-            self.visit.bulletin.leave(number);
+            self.visit.of.leave(number);
             let number = self.turn(result)?;
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let theirs = slices.of(piece.bytes(), from);
                 let place = at + theirs.start;
-                self.board().read_piece((Ring::Short, from.0, number), theirs.len(), |data| {
+                self.board().read_chunk((Ring::Short, from.0, number), theirs.len(), |data| {
                     output.write_at(place, data)
                 });
             }
             output.write_at(at + slice.start, result);
-            self.visit.bulletin.leave(number);
+            self.visit.of.leave(number);
         }
         self.visit.turn.long_room = Some(room);
         self.end()
@@ -129,7 +128,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         mut self,
         (own, sum): (Payload<'static>, Sum),
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Result<()> {
         let (is_hub, bytes) = (self.plan.here == HUB, own.bytes());
         let number = self.half(is_hub, if is_hub { Payload::EMPTY } else { own })?;
@@ -139,20 +138,20 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             Some(room) if !is_told => self.combine_slice(number, (own, 0..bytes, sum), room, combining),
             _ => Payload::EMPTY,
         };
-        self.visit.bulletin.leave(number);
+        self.visit.of.leave(number);
         if !is_told {
             let number = self.half(!is_hub, result)?;
             if is_hub {
                 output.write_at(0, result);
             } else if self.mismatch.is_none() {
                 // It has heard all others.
-                self.visit.turn.course.heard_before(self.first);
+                self.visit.turn.credit.heard_before(self.first);
                 let whole = (Ring::Short, HUB.0, number);
-                self.board().read_piece(whole, bytes, |data| output.write_at(0, data));
+                self.board().read_chunk(whole, bytes, |data| output.write_at(0, data));
             } else {
                 self.count_as_others();
             }
-            self.visit.bulletin.leave(number);
+            self.visit.of.leave(number);
         }
         // Where it is longer for others, all wait for all.
         (self.plan.hears, self.mark) = (Hears::Others, 0);
@@ -191,7 +190,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         (own, sum): (Payload<'static>, Sum),
         piece_bytes: usize,
         output: &mut UserMemory,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Result<()> {
         let is_root = self.plan.hears == Hears::Others;
         let room = is_root.then(|| self.take_room(self.plan.size as usize * piece_bytes));
@@ -205,7 +204,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                     self.combine_slice(number, (piece, 0..piece.bytes(), sum), room, combining),
                 );
             }
-            self.visit.bulletin.leave(number);
+            self.visit.of.leave(number);
         }
         if let Some(room) = room {
             self.visit.turn.long_room = Some(room);
@@ -225,7 +224,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         number: u32,
         (piece, slice, sum): (Payload<'_>, Range<usize>, Sum),
         room: &'r Heap,
-        combining: Combining<'_>,
+        combining: impl Combine,
     ) -> Payload<'r> {
         let (bytes, mut places) = (slice.len(), room.memory());
         let at = |rank: Rank| rank.0 as usize * bytes;
@@ -239,7 +238,7 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
                 then(piece.part(slice.start, bytes));
             } else {
                 let read = |data: Payload<'_>| then(data.part(slice.start, bytes));
-                self.board().read_piece((Ring::Short, rank.0, number), piece.bytes(), read);
+                self.board().read_chunk((Ring::Short, rank.0, number), piece.bytes(), read);
             }
         };
         let result = sum.in_order(self.plan.size, |lower, higher| {
@@ -262,9 +261,9 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
     fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
         let number = self.first.wrapping_add(self.begun);
         self.visit.number = number;
-        self.visit.turn.course.begin_up_to(number);
+        self.visit.turn.credit.begin_up_to(number);
         if is_turn_due(number) && self.begun > 0 {
-            self.visit.of.process().progress();
+            self.visit.of.progress();
         }
         self.begun += 1;
         let turned = self.give_and_hear(number, piece);
@@ -276,10 +275,10 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         if self.plan.gives {
             // What is empty stands in no tray.
             let is_empty = piece.bytes() == 0;
-            let ahead = if is_empty { Board::DEPTH } else { self.board().pieces_round(Ring::Short) };
+            let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
             self.visit.await_room(ahead)?;
             let told = [self.told_bytes, self.numbers | self.mark];
-            self.board().give_piece((Ring::Short, number), told, [piece, Payload::EMPTY]);
+            self.board().send_chunk((Ring::Short, number), told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
@@ -292,19 +291,19 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
             let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
             let theirs = told_pieces(told);
             if self.mismatch.is_none() && sent_bytes != expected_bytes {
-                self.mismatch = Some(self.visit.of.misled(from, sent_bytes, expected_bytes));
+                self.mismatch = Some(Fault::misled(from, sent_bytes, expected_bytes));
             } else if self.mismatch.is_none() && told != self.numbers {
                 // As long, but of another operation.
-                self.mismatch = Some(self.visit.of.is_elsewhere(from));
+                self.mismatch = Some(Fault::Elsewhere(from));
             }
             // There are as many as the one who gives has said.
             numbers = if self.plan.gives { numbers.max(theirs) } else { theirs.max(self.begun) };
         }
         self.numbers = numbers;
         match self.plan.hears {
-            Hears::Others => self.visit.turn.course.heard_all(),
+            Hears::Others => self.visit.turn.credit.heard_all(),
             Hears::Nobody => {}
-            _ => self.visit.turn.course.heard_one(),
+            _ => self.visit.turn.credit.heard_one(),
         }
         Ok(())
     }
@@ -315,12 +314,12 @@ impl<'v, 'a, 'p> Several<'v, 'a, 'p> {
         Err(mismatch)
     }
 
-    fn board(&self) -> &Board {
+    fn board(&self) -> &M::Slots {
         self.visit.board()
     }
 }
 
-impl Drop for Several<'_, '_, '_> {
+impl<M: Member> Drop for Several<'_, '_, '_, M> {
     /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for data what comes then.
     fn drop(&mut self) {
         if self.told_bytes != MISFIT {
@@ -328,12 +327,12 @@ impl Drop for Several<'_, '_, '_> {
         }
         while !self.is_over && self.begun < self.numbers {
             if let Ok(number) = self.turn(Payload::EMPTY) {
-                self.visit.bulletin.leave(number);
+                self.visit.of.leave(number);
             }
         }
         let last = self.first.wrapping_add(self.numbers - 1);
         self.visit.number = last;
-        self.visit.turn.course.begin_up_to(last);
+        self.visit.turn.credit.begin_up_to(last);
     }
 }
 
@@ -367,13 +366,15 @@ pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
 }
 
 /// Pieces are whole elements of so many bytes, which fit several times.
-pub(super) fn piece_bytes(members: u32, element_bytes: usize) -> usize {
-    whole(Board::piece_bytes_max(members), element_bytes)
+#[must_use]
+pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
+    whole(chunk_bytes_max(members), element_bytes)
 }
 
 /// Who makes sums for all, where one does, and how long those are at most.
 const HUB: Rank = Rank(0);
-pub(super) const HUB_BYTES_MAX: usize = 16 << 10;
+/// Sums of at most so many bytes are combined by one member, which then sends the result to all.
+pub const HUB_BYTES_MAX: usize = 16 << 10;
 
 /// Longer elements go by messages.
 pub(super) const ELEMENT_BYTES_MAX: usize = STRIP_BYTES;

@@ -2,17 +2,17 @@
 //!
 //! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
 
-use collectives::{
-    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven,
-    combining_order, reducing_order, scanning_order,
-};
-use job::fabrics::Board;
+use fabric::slots::{CHUNK_MEMBERS_MAX, SLOT_BYTES_MAX, chunk_bytes_max};
 use messaging::Rank;
 
 use super::of_two::OfTwo;
 use super::pieces::{BYTES_MAX, Carried, Lengths, Lot, PIECE_BYTES_MIN};
 use super::several;
 use super::turn::Flow;
+use crate::{
+    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven,
+    combining_order, reducing_order, scanning_order,
+};
 
 /// One member's part in an operation.
 #[derive(Clone, Copy)]
@@ -94,10 +94,14 @@ pub(super) enum Sum {
 
 /// Which contributions of two members a member combines, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operands {
+pub enum Operands {
+    /// This member's own op the other's.
     OwnBeforeTheirs,
+    /// The other's op this member's own.
     TheirsBeforeOwn,
+    /// Nothing is combined: the other's.
     TheirsAlone,
+    /// Nothing is combined: this member's own.
     OwnAlone,
 }
 
@@ -333,7 +337,7 @@ impl<'a> Plan<'a> {
         };
         let is_some = longest > 0 || matches!(self.then, Then::Nothing);
         let all = longest.saturating_mul(self.size as usize);
-        is_some && entry <= Board::PAYLOAD_BYTES_MAX && all <= all_bytes_max
+        is_some && entry <= SLOT_BYTES_MAX && all <= all_bytes_max
     }
 
     /// Whether one member combines what all have, which others do in a tree.
@@ -345,11 +349,8 @@ impl<'a> Plan<'a> {
     /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
     pub(super) fn is_one_piece(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
-        let is_long =
-            longest > 0 && entry > Board::PAYLOAD_BYTES_MAX && entry <= Board::piece_bytes_max(self.size);
-        is_long
-            && !matches!(self.then, Then::Combined(_))
-            && (3..=Board::PIECES_MEMBERS_MAX).contains(&self.size)
+        let is_long = longest > 0 && entry > SLOT_BYTES_MAX && entry <= chunk_bytes_max(self.size);
+        is_long && !matches!(self.then, Then::Combined(_)) && (3..=CHUNK_MEMBERS_MAX).contains(&self.size)
     }
 
     /// Whether it goes in pieces among several who share cores: what all hear, or all hear of one.
@@ -364,7 +365,7 @@ impl<'a> Plan<'a> {
             Then::Combined(Sum::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
         };
-        let are_few = (3..=Board::PIECES_MEMBERS_MAX).contains(&self.size);
+        let are_few = (3..=CHUNK_MEMBERS_MAX).contains(&self.size);
         let is_cut = self.element_bytes <= several::ELEMENT_BYTES_MAX && longest <= BYTES_MAX;
         self.holds == Holds::Own && are_few && is_cut && least < longest
     }
@@ -509,7 +510,7 @@ impl<'a> Plan<'a> {
 }
 
 /// The other members, beginning behind this one.
-pub(super) fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
+pub fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
     (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 

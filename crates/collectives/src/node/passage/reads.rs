@@ -1,16 +1,17 @@
 //! An exchange in which each of two members reads what the other has out of its memory (decisions/0075): no data is written but where it
 //! belongs. Each is told where to read, and then that the other has read.
 
+use fabric::slots::Slots;
 use fabric::{Payload, UserMemory};
-use job::error::Result;
 
 use super::super::pieces::{Exchange, Lengths, MISFIT, PIECE_BYTES_MIN};
+use super::super::{Fault, Member, Result};
 use super::{Kept, Passage};
 
-impl Passage<'_, '_> {
+impl<M: Member> Passage<'_, '_, M> {
     /// Reads what is to be gotten, and keeps what this member has for itself. The answer is what is left to be given and to be gotten, since reads
     /// were refused: the same at both, as seen from each.
-    pub(in super::super) fn read_and_finish(
+    pub(in crate::node) fn read_and_finish(
         &mut self,
         what: &Exchange,
         output: &mut UserMemory,
@@ -26,7 +27,7 @@ impl Passage<'_, '_> {
             Err(error) => {
                 let visit = &self.visit;
                 // The other one may be reading what the program is going to change. Who is in another operation is not.
-                if visit.of.process().act(|engine| engine.closed(visit.of.collective_context())).is_some() {
+                if visit.of.is_closed() {
                     visit.board().withdraw();
                 }
                 Err(error)
@@ -51,8 +52,8 @@ impl Passage<'_, '_> {
         let theirs = self.hear()?;
         let has_read = theirs.is_some_and(|theirs| self.read(theirs, place, output));
         own.write_rest(output);
-        if self.visit.board().has_other_withdrawn() {
-            return Err(self.visit.of.has_withdrawn(self.other));
+        if self.visit.board().has_peer_withdrawn() {
+            return Err(Fault::Withdrawn(self.other));
         }
         self.tell(has_read.into())?;
         let is_read = self.hear()? == Some(1);

@@ -5,14 +5,15 @@
 //! writer: four bytes that say how long the block is, and the block, where it fits. Where one reads it, it is that one's
 //! block.
 
-use collectives::{Block, Listed, Uneven};
 use fabric::Payload;
-use job::fabrics::Board;
+use fabric::slots::{SLOT_BYTES_MAX, Slots};
 use messaging::Rank;
 
+use super::of_two::OfTwo;
 use super::pieces::{Carried, Lengths, Lot};
 use super::plan::others;
 use super::turn::Flow;
+use crate::{Block, Listed, Uneven};
 
 /// One member's part in such an operation.
 #[derive(Clone, Copy)]
@@ -25,7 +26,7 @@ pub(super) struct Pairs<'a> {
 }
 
 /// The blocks that are too long for entries; the others have no bytes.
-pub(super) struct Rest {
+pub struct Rest {
     what: Uneven,
     sends: Vec<Block>,
     receives: Vec<Block>,
@@ -33,7 +34,8 @@ pub(super) struct Rest {
 
 impl Rest {
     /// The operation that exchanges them.
-    pub(super) fn listed(&self) -> Listed<'_> {
+    #[must_use]
+    pub fn listed(&self) -> Listed<'_> {
         Listed { what: self.what, sends: &self.sends, receives: &self.receives }
     }
 }
@@ -46,17 +48,18 @@ impl<'a> Pairs<'a> {
             Uneven::Scatter { .. } | Uneven::Alltoall { .. } => size > 2,
             Uneven::Allgather { .. } | Uneven::ReduceScatter { .. } => return None,
         };
-        let slot_bytes =
-            has_slots.then(|| Board::PAYLOAD_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES);
+        let slot_bytes = has_slots.then(|| SLOT_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES);
         Some(Pairs { listed, here, size, slot_bytes })
     }
 
     /// Whether this member's contribution stands in its output.
+    #[inline]
     pub(super) fn is_loaded(&self) -> bool {
         self.listed.what == Uneven::Alltoall { in_place: true }
     }
 
     /// What this member gives to another one, where its contribution stands.
+    #[inline]
     pub(super) fn given_to(&self, to: Rank) -> Option<Block> {
         let Listed { what, sends, receives } = self.listed;
         match what {
@@ -70,6 +73,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// Where what another one gives comes to stand in this member's output.
+    #[inline]
     pub(super) fn gotten_from(&self, from: Rank) -> Option<Block> {
         let Listed { what, receives, .. } = self.listed;
         match what {
@@ -81,6 +85,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// This member's own block, and where it goes, if it must be brought there.
+    #[inline]
     pub(super) fn kept(&self) -> Option<[Block; 2]> {
         let Listed { what, sends, receives } = self.listed;
         let first = |block: Block| Block { offset: 0, ..block };
@@ -99,6 +104,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
+    #[inline]
     pub(super) fn in_pieces(&self) -> Option<Carried> {
         if self.size != 2 {
             return None;
@@ -117,21 +123,23 @@ impl<'a> Pairs<'a> {
     /// Whether a block goes by an entry.
     #[inline]
     pub(super) fn is_short(&self, block: Block) -> bool {
-        block.bytes <= self.slot_bytes.map_or(Board::PAYLOAD_BYTES_MAX, |bytes| bytes - HEAD_BYTES)
+        block.bytes <= self.slot_bytes.map_or(SLOT_BYTES_MAX, |bytes| bytes - HEAD_BYTES)
     }
 
     /// Whether this member writes an entry: whoever has nothing but long blocks need not.
+    #[inline]
     pub(super) fn writes(&self) -> bool {
         self.others().filter_map(|to| self.given_to(to)).any(|block| self.is_short(block))
     }
 
     /// What that member's entry has for this one, if anything comes by it.
+    #[inline]
     pub(super) fn heard(&self, from: Rank) -> Option<Block> {
         self.gotten_from(from).filter(|&block| block.bytes > 0 && self.is_short(block))
     }
 
     /// Writes this member's entry.
-    pub(super) fn write(&self, board: &Board, number: u32, contribution: Payload<'_>) {
+    pub(super) fn write(&self, board: &impl Slots, number: u32, contribution: Payload<'_>) {
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let Some(slot_bytes) = self.slot_bytes else {
             let block = self.others().find_map(|to| self.given_to(to)).map_or(Payload::EMPTY, part);
@@ -163,7 +171,35 @@ impl<'a> Pairs<'a> {
         (bytes, block.part(0, bytes))
     }
 
+    /// What this one of two members does if every block fits a slot.
+    #[inline(always)]
+    pub(super) fn of_two(&self) -> Option<OfTwo> {
+        if self.size != 2 {
+            return None;
+        }
+        let other = Rank(1 - self.here.0);
+        let (given, gotten) = (self.given_to(other), self.gotten_from(other));
+        let (give, get) = (given.unwrap_or(Block::NOTHING), gotten.unwrap_or(Block::NOTHING));
+        if !self.is_short(give) || !self.is_short(get) {
+            return None;
+        }
+        let kept = self.kept();
+        Some(OfTwo {
+            gives: given.is_some(),
+            give,
+            gets: get.bytes > 0,
+            place: get.offset,
+            got_bytes: get.bytes,
+            own: kept.map_or(Block::NOTHING, |[own, _]| own),
+            kept: kept.map(|[_, place]| place.offset),
+            is_loaded: self.is_loaded(),
+            operands: None,
+            longest_bytes: give.bytes.max(get.bytes),
+        })
+    }
+
     /// What this one of two members does.
+    #[inline]
     pub(super) fn flow(&self) -> Flow {
         if self.size != 2 {
             return Flow::default();
@@ -178,11 +214,13 @@ impl<'a> Pairs<'a> {
     }
 
     /// How much of two members' may go by a message all the same, where data goes one way time after time.
+    #[inline]
     pub(super) fn passed_bytes(&self) -> usize {
         if self.size == 2 { self.moved().map(|block| block.bytes).max().unwrap_or(0) } else { 0 }
     }
 
     /// Whether nothing but messages is needed, as far as this member knows.
+    #[inline]
     pub(super) fn are_all_long(&self) -> bool {
         self.moved().all(|block| !self.is_short(block))
     }
@@ -231,12 +269,14 @@ const HEAD_BYTES: usize = 4;
 
 #[cfg(test)]
 mod tests {
+    use fabric::slots::MEMBERS_MAX;
+
     use super::*;
 
     /// How long what one member gives another is: nothing, what fits any slot, what just fits and what does not.
     fn bytes(from: u32, to: u32, size: u32) -> usize {
-        let slot = Board::PAYLOAD_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES - HEAD_BYTES;
-        let entry = Board::PAYLOAD_BYTES_MAX;
+        let slot = SLOT_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES - HEAD_BYTES;
+        let entry = SLOT_BYTES_MAX;
         [0, 1, 5, slot, slot + 1, entry, entry + 1, 5000][(3 * from + 5 * to + size) as usize % 8]
     }
 
@@ -247,7 +287,7 @@ mod tests {
     /// Both ends of each pair must see it alike, and each block must go by an entry or be left, and not both.
     #[test]
     fn both_ends_of_a_pair_decide_alike() {
-        for size in 2..=Board::MEMBERS_MAX {
+        for size in 2..=MEMBERS_MAX {
             let whats = |rank: u32, root: u32| {
                 let in_place = rank.is_multiple_of(2);
                 [

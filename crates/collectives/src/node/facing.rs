@@ -4,17 +4,16 @@
 //! Both know how much that is, each way, however the blocks stand in the program's memory and whatever lengths they have, so they
 //! decide alike whether it goes so.
 
-use collectives::{Block, Cause, Neighbourhood, Surround};
+use fabric::slots::{DEPTH, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
-use job::error::Result;
-use job::fabrics::Board;
 use messaging::Rank;
 
 use super::pieces::{Lengths, PIECE_BYTES_MIN};
 use super::plan::ROOM_BYTES;
 use super::turn::Flow;
-use super::{Communicator, Visit};
-use crate::memory::giving;
+use super::{Fault, Member, Result, Visit};
+use crate::memory::reading;
+use crate::{Block, Neighbourhood, Surround};
 
 /// One member's part in such an exchange.
 struct Facing<'a> {
@@ -54,42 +53,54 @@ impl<'a> Facing<'a> {
             at += bytes;
         }
     }
-
-    fn flow(&self) -> Flow {
-        Flow { gives: self.gives > 0, gets: self.gets > 0 }
-    }
 }
 
-impl Communicator {
-    /// Exchanges with the neighbours, where there are two members and it fits. `None`: nothing has happened.
-    pub(in crate::communicator) fn perform_around_by_board(
-        &self,
-        neighbourhood: &Neighbourhood,
-        surround: Surround<'_>,
-        input: Payload<'static>,
-        output: &mut UserMemory,
-    ) -> Option<Result<()>> {
-        if self.size() != 2 {
-            return None;
-        }
+/// An exchange of neighbours in a topology of two members that goes through the segment: in a slot or one chunk each way.
+pub struct Around<'a> {
+    facing: Facing<'a>,
+    is_chunk: bool,
+}
+
+impl<'a> Around<'a> {
+    /// This member's part in the exchange; `None` where it goes by messages. Both members decide alike.
+    #[must_use]
+    pub fn of(neighbourhood: &'a Neighbourhood, surround: Surround<'a>) -> Option<Around<'a>> {
         let facing = Facing::of(neighbourhood, surround);
         let longest = facing.gives.max(facing.gets);
-        let is_entry = (1..=Board::PAYLOAD_BYTES_MAX).contains(&longest);
+        let is_entry = (1..=SLOT_BYTES_MAX).contains(&longest);
         // What goes one way is not put together.
         let goes_both_ways = facing.gives > 0 && facing.gets > 0;
-        let is_piece = goes_both_ways && !is_entry && longest <= PIECE_BYTES_MIN;
-        if !is_entry && !is_piece {
-            return None;
-        }
-        let visit = self.visit(facing.flow(), longest)?;
-        Some(visit.and_then(|mut visit| match is_piece {
-            true => visit.exchange_around_in_pieces(&facing, input, output),
-            false => visit.exchange_around(&facing, input, output),
-        }))
+        let is_chunk = goes_both_ways && !is_entry && longest <= PIECE_BYTES_MIN;
+        (is_entry || is_chunk).then_some(Around { facing, is_chunk })
+    }
+
+    /// Which way data flows, and how many bytes one way at most.
+    #[must_use]
+    pub fn flow(&self) -> (Flow, usize) {
+        let Facing { gives, gets, .. } = self.facing;
+        (Flow { gives: gives > 0, gets: gets > 0 }, gives.max(gets))
     }
 }
 
-impl Visit<'_> {
+impl<M: Member> Visit<'_, M> {
+    /// Exchanges blocks with the neighbours.
+    ///
+    /// # Errors
+    /// When the peer has failed, or sends what does not fit.
+    pub fn carry_around(
+        &mut self,
+        around: &Around<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+    ) -> Result<()> {
+        match around.is_chunk {
+            true => self.exchange_around_in_pieces(&around.facing, input, output),
+            false => self.exchange_around(&around.facing, input, output),
+        }
+    }
+}
+
+impl<M: Member> Visit<'_, M> {
     fn exchange_around(
         &mut self,
         facing: &Facing<'_>,
@@ -98,7 +109,7 @@ impl Visit<'_> {
     ) -> Result<()> {
         let (here, other) = (facing.neighbourhood.here, Rank(1 - facing.neighbourhood.here.0));
         if facing.gives > 0 {
-            self.await_room(Board::DEPTH)?;
+            self.await_room(DEPTH)?;
             let mut at = 0;
             for Block { offset, bytes } in facing.given_to(other) {
                 self.board().fill(self.number, at, input.part(offset, bytes));
@@ -113,9 +124,9 @@ impl Visit<'_> {
             self.hear(other, &|from| (from == other).then_some(gets))?;
             self.board()
                 .read_either(other.0, self.number, gets, |entry| facing.deliver(other, entry, output));
-            self.turn.course.heard_all();
+            self.turn.credit.heard_all();
         }
-        kept.map_err(|mismatch| self.of.collective_receive_failed(here, mismatch))
+        kept.map_err(|[sent_bytes, expected_bytes]| Fault::mismatch(here, sent_bytes, expected_bytes))
     }
 
     /// The same of what is too long for an entry; it is one piece.
@@ -132,12 +143,12 @@ impl Visit<'_> {
             at += sent.write_at(at, input.part(offset, bytes));
         }
         let lengths = Lengths { gives: facing.gives, gets: facing.gets, element_bytes: 1 };
-        let passed =
-            self.pass(lengths, giving(&sent).part(0, at), &mut |_, data| facing.deliver(other, data, output));
+        let passed = self
+            .pass(lengths, reading(&sent).part(0, at), &mut |_, data| facing.deliver(other, data, output));
         self.turn.room = Some(room);
         passed?;
         let kept = self.keep_own(facing, input, output);
-        kept.map_err(|mismatch| self.of.collective_receive_failed(here, mismatch))
+        kept.map_err(|[sent_bytes, expected_bytes]| Fault::mismatch(here, sent_bytes, expected_bytes))
     }
 
     /// What a member gives to itself goes to its place.
@@ -146,13 +157,13 @@ impl Visit<'_> {
         facing: &Facing<'_>,
         input: Payload<'_>,
         output: &mut UserMemory,
-    ) -> std::result::Result<(), Cause> {
+    ) -> std::result::Result<(), [usize; 2]> {
         let here = facing.neighbourhood.here;
         let mut given = facing.given_to(here);
         for Block { offset, bytes } in facing.gotten_from(here) {
             let from = given.next().unwrap_or(Block::NOTHING);
             if from.bytes != bytes {
-                return Err(Cause::Mismatch { sent_bytes: from.bytes, expected_bytes: bytes });
+                return Err([from.bytes, bytes]);
             }
             output.write_at(offset, input.part(from.offset, bytes));
         }

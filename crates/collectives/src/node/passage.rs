@@ -4,20 +4,19 @@ mod reads;
 
 use std::ops::Range;
 
+use fabric::slots::{Ring, Slots, chunk_bytes_max, is_before};
 use fabric::{Payload, Stores, UserMemory, write_abreast};
-use job::error::{Error, Result};
-use job::fabrics::{Board, Ring, is_before};
 use messaging::Rank;
 
 use super::pieces::{
     Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, following, told_pieces,
 };
 use super::trials::{Route, Timed};
-use super::{Visit, is_turn_due};
+use super::{Fault, Member, Result, Visit, is_turn_due};
 
 /// One operation, until this member has given all and taken all.
-pub(super) struct Passage<'v, 'a> {
-    pub(super) visit: &'v mut Visit<'a>,
+pub(super) struct Passage<'v, 'a, M: Member> {
+    pub(super) visit: &'v mut Visit<'a, M>,
     other: Rank,
     lengths: Lengths,
     ring: Ring,
@@ -42,20 +41,20 @@ pub(super) struct Passage<'v, 'a> {
     /// The last pieces go first.
     is_back: bool,
     /// What came is not what was to come.
-    failed: Option<Error>,
+    failed: Option<Fault>,
     /// Nothing more is given or taken.
     is_over: bool,
 }
 
-impl<'v, 'a> Passage<'v, 'a> {
+impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
     /// Made where the caller keeps it, and used there: to move so much that was written just before takes longer than to do all the rest
     /// of what a piece needs beside its copy.
     #[inline(always)]
     pub(super) fn begin(
-        visit: &'v mut Visit<'a>,
+        visit: &'v mut Visit<'a, M>,
         lengths: Lengths,
         mut cargo: Cargo,
-    ) -> Result<Passage<'v, 'a>> {
+    ) -> Result<Passage<'v, 'a, M>> {
         let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
         visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
@@ -208,13 +207,13 @@ impl<'v, 'a> Passage<'v, 'a> {
         let number = self.first.wrapping_add(self.given);
         // Who only gives may never have to wait.
         if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
-            self.visit.of.process().progress();
+            self.visit.of.progress();
         }
         self.await_room()?;
         let stores = self.stores;
         if let Some(give) = give {
             self.fetch_ahead();
-            self.visit.board().fill_piece((self.ring, number), give.bytes(), |tray| {
+            self.visit.board().fill_chunk((self.ring, number), give.bytes(), |tray| {
                 tray.hand_over(give, stores);
             });
         }
@@ -227,10 +226,10 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn fetch_ahead(&self) {
         let board = self.visit.board();
         if self.taken < self.coming {
-            board.look_ahead(self.other.0, self.first.wrapping_add(self.taken), 0);
+            board.prefetch(self.other.0, self.first.wrapping_add(self.taken), 0);
         }
         if self.given < self.giving {
-            board.make_ready(self.first.wrapping_add(self.given), 0);
+            board.prefetch_own(self.first.wrapping_add(self.given), 0);
         }
     }
 
@@ -239,7 +238,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     fn announce(&mut self, told_bytes: usize) {
         let past = if self.stores == Stores::Past { PAST } else { 0 };
         let board = self.visit.board();
-        board.announce_piece(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling | past]);
+        board.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling | past]);
         board.wake();
         self.given = following(self.telling, self.given);
     }
@@ -248,7 +247,7 @@ impl<'v, 'a> Passage<'v, 'a> {
     #[inline]
     fn await_room(&mut self) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
-        if self.visit.turn.course.has_room_behind(number, self.visit.board().pieces_round(self.ring)) {
+        if self.visit.turn.credit.has_room_behind(number, self.ring.round(self.visit.of.size())) {
             return Ok(());
         }
         self.await_tray(number)
@@ -258,18 +257,18 @@ impl<'v, 'a> Passage<'v, 'a> {
     /// it does something else.
     #[cold]
     fn await_tray(&mut self, number: u32) -> Result<()> {
-        let (other, least) = (self.other.0, number.wrapping_sub(self.visit.board().pieces_round(self.ring)));
+        let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.visit.of.size())));
         let (first, is_silent) = (self.first, self.lengths.gets == 0);
-        let is_elsewhere = |board: &Board| is_silent && board.has(other, first);
-        let is_free = |board: &Board| !is_before(board.through(other), least);
+        let is_elsewhere = |board: &M::Slots| is_silent && board.has(other, first);
+        let is_free = |board: &M::Slots| !is_before(board.consumed(other), least);
         let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
         self.is_over = awaited.is_err() || !is_free(self.visit.board());
         awaited?;
         if self.is_over {
-            return Err(self.visit.of.is_elsewhere(self.other));
+            return Err(Fault::Elsewhere(self.other));
         }
-        let through = self.visit.board().through(other);
-        self.visit.turn.course.all_through(through);
+        let through = self.visit.board().consumed(other);
+        self.visit.turn.credit.all_consumed(through);
         Ok(())
     }
 
@@ -285,8 +284,8 @@ impl<'v, 'a> Passage<'v, 'a> {
         self.taken = following(self.told, at).min(self.coming);
         self.fetch_ahead();
         if self.failed.is_none() {
-            let mut read = |board: &Board, row| {
-                board.read_piece((self.ring, self.other.0, number), end - start, |data| {
+            let mut read = |board: &M::Slots, row| {
+                board.read_chunk((self.ring, self.other.0, number), end - start, |data| {
                     taken(part, start, data, row);
                 });
             };
@@ -294,13 +293,13 @@ impl<'v, 'a> Passage<'v, 'a> {
             let give = if gives { self.cargo.given(self.given) } else { None };
             if let Some(give) = give {
                 let own = self.first.wrapping_add(self.given);
-                board.fill_piece((self.ring, own), give.bytes(), |tray| {
+                board.fill_chunk((self.ring, own), give.bytes(), |tray| {
                     read(board, (tray.part(0, give.bytes()), give));
                 });
                 self.announce(self.lengths.gives);
             } else if part == Part::Contribution && matches!(self.cargo, Cargo::Halves { .. }) {
                 let ahead = self.ring.ahead();
-                board.fill_piece((self.ring, number.wrapping_add(ahead)), end - start, |tray| {
+                board.fill_chunk((self.ring, number.wrapping_add(ahead)), end - start, |tray| {
                     read(board, (tray.part(0, end - start), Payload::EMPTY));
                 });
             } else {
@@ -309,11 +308,11 @@ impl<'v, 'a> Passage<'v, 'a> {
             // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
             // operation. Of who does something else nothing is known.
             let before = number.wrapping_sub((self.ring.ahead() - 1).min(at));
-            self.visit.turn.course.heard_before(before);
+            self.visit.turn.credit.heard_before(before);
         }
-        self.visit.bulletin.leave(number);
+        self.visit.of.leave(number);
         if at == 0 {
-            self.timed = Timed::begin(self.lengths.gets);
+            self.timed = Timed::begin(self.visit.of, self.lengths.gets);
         }
         Ok(())
     }
@@ -322,14 +321,14 @@ impl<'v, 'a> Passage<'v, 'a> {
         let (other, bytes) = (self.other, self.lengths.gets);
         self.visit.number = number;
         if is_turn_due(number) && number != self.first {
-            self.visit.of.process().progress();
+            self.visit.of.progress();
         }
         let waits = self.taken == 0 && !self.visit.board().has(other.0, number);
-        let since = self.route.as_ref().filter(|_| waits).and_then(Route::now);
+        let since = self.route.as_ref().filter(|_| waits).and_then(|route| route.now(self.visit.of));
         self.visit
             .until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))?;
         if let (Some(route), Some(since)) = (&mut self.route, since) {
-            route.has_waited(since);
+            route.has_waited(self.visit.of, since);
         }
         Ok(())
     }
@@ -342,12 +341,12 @@ impl<'v, 'a> Passage<'v, 'a> {
         if sent_bytes == expected_bytes && pieces & !PAST == self.told {
             return;
         }
-        self.failed = Some(self.visit.of.misled(self.other, sent_bytes, expected_bytes));
+        self.failed = Some(Fault::misled(self.other, sent_bytes, expected_bytes));
         (self.coming, self.told) = (told_pieces(pieces).max(1), pieces);
     }
 }
 
-impl Drop for Passage<'_, '_> {
+impl<M: Member> Drop for Passage<'_, '_, M> {
     /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
     fn drop(&mut self) {
         if !self.is_over {
@@ -355,7 +354,7 @@ impl Drop for Passage<'_, '_> {
         }
         let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
         self.visit.number = last;
-        self.visit.turn.course.begin_up_to(last);
+        self.visit.turn.credit.begin_up_to(last);
     }
 }
 
@@ -396,7 +395,7 @@ impl Kept {
     /// Writes what is left, in pieces, so that it goes back where it does.
     fn write_rest(&mut self, output: &mut UserMemory) {
         while self.is_left() {
-            self.write(Board::piece_bytes_max(2), output);
+            self.write(chunk_bytes_max(2), output);
         }
     }
 

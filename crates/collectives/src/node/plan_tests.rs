@@ -1,6 +1,8 @@
 //! What all members do together by their plans, of every operation, size, root and place.
 
-use collectives::{Operator, packed};
+use crate::{Operator, packed};
+
+use fabric::slots::MEMBERS_MAX;
 
 use super::*;
 
@@ -287,7 +289,7 @@ fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
 /// Whether an operation goes by a board is the same at all members, and lengths decide it.
 #[test]
 fn all_members_go_the_same_way() {
-    let entry = Board::PAYLOAD_BYTES_MAX;
+    let entry = SLOT_BYTES_MAX;
     for size in sizes() {
         let goes = |collective: Collective| {
             let ways: Vec<bool> = (0..size)
@@ -326,5 +328,5 @@ fn all_members_go_the_same_way() {
 }
 
 fn sizes() -> impl Iterator<Item = u32> {
-    2..=Board::MEMBERS_MAX
+    2..=MEMBERS_MAX
 }

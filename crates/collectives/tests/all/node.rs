@@ -1,0 +1,529 @@
+//! Operations through a segment with slots, over plain memory, in every order of accesses that a seed chooses: members are threads of
+//! which one runs at a time, and before each access another one may go on, or a member dies. The segment itself watches that nothing is
+//! written before it was consumed, or read after it is gone ([`fabric::slots::plain`]).
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use collectives::node::{Chosen, Combine, Fault, Member, Setting, Stage, Turn, Visit};
+use collectives::{Block, Collective, Cores, Each, Listed, Operator, Reduction, Rooted, Uneven};
+use fabric::slots::Slots;
+use fabric::slots::plain::{PlainSlots, Step, segment};
+use fabric::{Heap, Payload, UserMemory};
+use messaging::Rank;
+
+/// Who runs, and what is to happen.
+struct Scheduler {
+    state: Mutex<State>,
+    /// What each member waits at for its turn.
+    turns: Vec<Condvar>,
+}
+
+struct State {
+    random: u64,
+    /// The members that have not ended.
+    alive: Vec<bool>,
+    runs: usize,
+    /// A member dies before its access of that number.
+    dies: Option<(usize, u64)>,
+    accesses: Vec<u64>,
+    has_died: Option<usize>,
+    /// Whether another member goes on wherever one may, or only where one waits.
+    is_stormy: bool,
+}
+
+/// More accesses than any program of these tests makes: members wait for each other for ever.
+const ACCESSES_MAX: u64 = 400_000;
+
+impl Scheduler {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before an access of the member that runs. False where it is dead.
+    fn step(&self, here: usize, waits: bool) -> bool {
+        let mut state = self.lock();
+        if state.has_died == Some(here) {
+            return false;
+        }
+        state.accesses[here] += 1;
+        if state.dies.is_some_and(|(member, access)| member == here && access == state.accesses[here]) {
+            state.has_died = Some(here);
+            drop(state);
+            resume_unwind(Box::new("dies"));
+        }
+        assert!(state.accesses[here] < ACCESSES_MAX, "a hang: accesses {:?}", state.accesses);
+        if waits || state.is_stormy && state.next().is_multiple_of(3) {
+            self.let_go_on(&mut state);
+            while state.runs != here {
+                state = self.turns[here].wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        true
+    }
+
+    /// Chooses who runs next.
+    fn let_go_on(&self, state: &mut State) {
+        let alive: Vec<usize> = (0..state.alive.len()).filter(|&member| state.alive[member]).collect();
+        if alive.is_empty() {
+            return;
+        }
+        let chosen = match state.is_stormy {
+            true => alive[state.next() as usize % alive.len()],
+            false => *alive.iter().find(|&&member| member > state.runs).unwrap_or(&alive[0]),
+        };
+        state.runs = chosen;
+        self.turns[chosen].notify_one();
+    }
+
+    fn end(&self, here: usize) {
+        let mut state = self.lock();
+        state.alive[here] = false;
+        self.let_go_on(&mut state);
+    }
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random >> 11
+    }
+}
+
+/// One member, as its operations see it.
+#[derive(Clone, Copy)]
+struct Simulated<'a> {
+    here: Rank,
+    size: u32,
+    slots: &'a PlainSlots,
+    scheduler: &'a Scheduler,
+}
+
+impl Simulated<'_> {
+    /// Does all of a program, up to the first operation that fails.
+    fn run(self, program: &[Call], cores: Cores) -> Option<(usize, Call, Fault)> {
+        let (here, mut turn) = (self.here.0, Turn::default());
+        for (at, &call) in program.iter().enumerate() {
+            match perform(self, &mut turn, call, at, cores) {
+                None => {}
+                Some(Ok(got)) => {
+                    let right = call.output(here, self.size, at);
+                    assert!(got == right, "{call:?}, operation {at} at {here} has other data");
+                }
+                Some(Err(fault)) => return Some((at, call, fault)),
+            }
+        }
+        None
+    }
+}
+
+impl Member for Simulated<'_> {
+    type Slots = PlainSlots;
+
+    fn slots(&self) -> &PlainSlots {
+        self.slots
+    }
+
+    fn rank(self) -> Rank {
+        self.here
+    }
+
+    fn size(self) -> u32 {
+        self.size
+    }
+
+    fn is_soon(self, mut so: impl FnMut() -> bool) -> bool {
+        so()
+    }
+
+    fn is_at_once(self, mut so: impl FnMut() -> bool) -> bool {
+        (0..2).any(|_| so())
+    }
+
+    fn wait(
+        self,
+        number: u32,
+        owes: Option<&dyn Fn(Rank) -> Option<usize>>,
+        so: &dyn Fn(&PlainSlots) -> bool,
+    ) -> Result<(), Fault> {
+        if owes.is_some() {
+            self.slots.stand(number);
+        }
+        loop {
+            if so(self.slots) {
+                return Ok(());
+            }
+            let absent = owes.and_then(|owes| Stage { number, by_messages: 0 }.absent(self, owes));
+            let ended = if self.is_closed() { Some(Fault::Closed) } else { absent.map(Fault::Elsewhere) };
+            if let Some(fault) = ended {
+                if owes.is_none() {
+                    self.slots.owe();
+                }
+                return Err(fault);
+            }
+            if !self.scheduler.step(self.here.0 as usize, true) {
+                return Err(Fault::Closed);
+            }
+        }
+    }
+
+    fn is_closed(self) -> bool {
+        self.scheduler.lock().has_died.is_some()
+    }
+
+    fn progress(self) {}
+
+    fn leave(self, number: u32) {
+        self.slots.consume(number);
+    }
+
+    fn is_over(self, _turn: &mut Turn) {}
+
+    /// A clock that says anything: which way turns out to be faster is chance.
+    fn now_ns(self) -> u64 {
+        self.scheduler.lock().next() % 1_000_000
+    }
+
+    fn second_cache_bytes(self) -> Option<usize> {
+        None
+    }
+}
+
+/// Elements are maps x -> a x + b of 32 bits, and one after the other is a map again: associative, but the order counts.
+#[derive(Clone, Copy)]
+struct Maps;
+
+const ELEMENT: usize = 8;
+const MAPS: Operator = Operator { element_bytes: ELEMENT, commutative: false };
+
+fn after(left: &[u8], right: &[u8]) -> Vec<u8> {
+    let halves = |of: &[u8]| [0, 4].map(|at| u32::from_ne_bytes(of[at..at + 4].try_into().unwrap()));
+    let of = |(left, right): (&[u8], &[u8])| {
+        let ([a, b], [c, d]) = (halves(left), halves(right));
+        [a.wrapping_mul(c).to_ne_bytes(), a.wrapping_mul(d).wrapping_add(b).to_ne_bytes()].concat()
+    };
+    left.chunks(ELEMENT).zip(right.chunks(ELEMENT)).flat_map(of).collect()
+}
+
+impl Combine for Maps {
+    fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
+        let right = right.unwrap_or(out.payload()).to_vec();
+        let all = after(&left.to_vec(), &right);
+        out.write_at(0, Payload::from(&all[..]));
+    }
+}
+
+/// What all members send is a part of this.
+fn table() -> &'static [u8] {
+    static TABLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut number = 1u64;
+        let mut next = || {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 33) as u8
+        };
+        (0..4 << 20).map(|_| next()).collect()
+    })
+}
+
+/// What a member sends in the operation of that number: so many bytes.
+fn sent(member: u32, operation: usize, bytes: usize) -> &'static [u8] {
+    let from = (member as usize * 4099 + operation * 31) % 40_000;
+    &table()[from..from + bytes]
+}
+
+/// One operation, as all members call it.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Barrier,
+    Bcast(u32, usize),
+    Gather(u32, usize),
+    Scatter(u32, usize),
+    Allgather(usize),
+    Alltoall(usize),
+    Allreduce(usize),
+    Reduce(u32, usize),
+    Scan(usize),
+    /// Blocks of `bytes * (from + 1) + to` bytes.
+    Alltoallv(usize),
+}
+
+impl Call {
+    fn any(random: &mut State, size: u32, lengths: &[usize]) -> Call {
+        let bytes = lengths[random.next() as usize % lengths.len()] / ELEMENT * ELEMENT;
+        let root = random.next() as u32 % size;
+        match random.next() % 10 {
+            0 => Call::Barrier,
+            1 => Call::Bcast(root, bytes),
+            2 => Call::Gather(root, bytes),
+            3 => Call::Scatter(root, bytes),
+            4 => Call::Allgather(bytes),
+            5 => Call::Alltoall(bytes),
+            6 => Call::Allreduce(bytes),
+            7 => Call::Reduce(root, bytes),
+            8 => Call::Scan(bytes),
+            _ => Call::Alltoallv(bytes / size as usize),
+        }
+    }
+
+    fn collective(self) -> Option<Collective> {
+        let in_place = false;
+        let rooted = |root, bytes| Rooted { root: Rank(root), bytes, in_place };
+        let sum = |bytes| Reduction { count: bytes / ELEMENT, operator: MAPS, in_place };
+        Some(match self {
+            Call::Barrier => Collective::Barrier,
+            Call::Bcast(root, bytes) => Collective::Bcast { root: Rank(root), bytes },
+            Call::Gather(root, bytes) => Collective::Gather(rooted(root, bytes)),
+            Call::Scatter(root, bytes) => Collective::Scatter(rooted(root, bytes)),
+            Call::Allgather(bytes) => Collective::Allgather(Each { bytes, in_place }),
+            Call::Alltoall(bytes) => Collective::Alltoall(Each { bytes, in_place }),
+            Call::Allreduce(bytes) => Collective::Allreduce(sum(bytes)),
+            Call::Reduce(root, bytes) => Collective::Reduce(Rank(root), sum(bytes)),
+            Call::Scan(bytes) => Collective::Scan(sum(bytes)),
+            Call::Alltoallv(_) => return None,
+        })
+    }
+
+    /// How long the block is that one member sends another.
+    fn block(from: u32, to: u32, bytes: usize) -> usize {
+        bytes * (from as usize + 1) / 2 + to as usize
+    }
+
+    /// What a member sends: at its root also what a broadcast has.
+    fn input(self, here: u32, size: u32, at: usize) -> &'static [u8] {
+        let all = size as usize;
+        match self {
+            Call::Barrier | Call::Bcast(..) => &[],
+            Call::Gather(_, bytes) | Call::Allgather(bytes) | Call::Allreduce(bytes) => sent(here, at, bytes),
+            Call::Reduce(_, bytes) | Call::Scan(bytes) => sent(here, at, bytes),
+            Call::Scatter(_, bytes) | Call::Alltoall(bytes) => sent(here, at, all * bytes),
+            Call::Alltoallv(bytes) => sent(here, at, (0..size).map(|to| Call::block(here, to, bytes)).sum()),
+        }
+    }
+
+    /// What stands in its output at the end.
+    fn output(self, here: u32, size: u32, at: usize) -> Vec<u8> {
+        let part = |from: u32, bytes: usize| {
+            let block = here as usize * bytes;
+            &sent(from, at, (size as usize) * bytes)[block..block + bytes]
+        };
+        let sum = |last: u32, bytes: usize| {
+            (1..=last).fold(sent(0, at, bytes).to_vec(), |sum, from| after(&sum, sent(from, at, bytes)))
+        };
+        match self {
+            Call::Barrier => vec![],
+            Call::Bcast(root, bytes) => sent(root, at, bytes).to_vec(),
+            Call::Gather(root, _) | Call::Reduce(root, _) if root != here => vec![],
+            Call::Gather(_, bytes) | Call::Allgather(bytes) => {
+                (0..size).flat_map(|from| sent(from, at, bytes)).copied().collect()
+            }
+            Call::Scatter(root, bytes) => part(root, bytes).to_vec(),
+            Call::Alltoall(bytes) => (0..size).flat_map(|from| part(from, bytes)).copied().collect(),
+            Call::Allreduce(bytes) | Call::Reduce(_, bytes) => sum(size - 1, bytes),
+            Call::Scan(bytes) => sum(here, bytes),
+            Call::Alltoallv(bytes) => (0..size)
+                .flat_map(|from| {
+                    let before: usize = (0..here).map(|to| Call::block(from, to, bytes)).sum();
+                    let own = Call::block(from, here, bytes);
+                    &sent(from, at, before + own)[before..]
+                })
+                .copied()
+                .collect(),
+        }
+    }
+
+    /// The blocks of an exchange of blocks that differ.
+    fn blocks(bytes: usize, size: u32, length: impl Fn(u32, usize) -> usize) -> Vec<Block> {
+        let mut offset = 0;
+        let block = |rank| {
+            let block = Block { offset, bytes: length(rank, bytes) };
+            offset += block.bytes;
+            block
+        };
+        (0..size).map(block).collect()
+    }
+}
+
+/// Does one operation. `None` where it goes by messages.
+fn perform(
+    of: Simulated<'_>,
+    turn: &mut Turn,
+    call: Call,
+    at: usize,
+    cores: Cores,
+) -> Option<Result<Vec<u8>, Fault>> {
+    let (here, size) = (of.here.0, of.size);
+    let setting = Setting { here: of.here, size, cores, are_copies_quick: || true };
+    let (sends, receives);
+    let chosen = match call {
+        Call::Alltoallv(bytes) => {
+            sends = Call::blocks(bytes, size, |to, bytes| Call::block(here, to, bytes));
+            receives = Call::blocks(bytes, size, |from, bytes| Call::block(from, here, bytes));
+            let what = Uneven::Alltoall { in_place: false };
+            // What is too long for slots would go by messages behind it.
+            let is_short =
+                (0..size).all(|from| (0..size).all(|to| Call::block(from, to, bytes) <= 100 || size == 2));
+            Chosen::listed(Listed { what, sends: &sends, receives: &receives }, setting)
+                .filter(|_| is_short)?
+        }
+        call => Chosen::of(call.collective()?, setting)?,
+    };
+    let right = call.output(here, size, at);
+    let heap = Heap::new(right.len());
+    let mut output = heap.memory();
+    if let Call::Bcast(root, _) = call
+        && root == here
+    {
+        output.write_at(0, Payload::from(&right[..]));
+    }
+    let input = Payload::from(call.input(here, size, at));
+    let mut visit = Visit::enter(of, turn, chosen.flow, chosen.bytes)?;
+    let done = visit.begin().and_then(|()| visit.carry(&chosen, input, &mut output, Maps));
+    drop(visit);
+    Some(done.map(|()| heap.payload().to_vec()))
+}
+
+/// Runs a program of operations; what is wrong. How many cache lines have moved.
+fn run(
+    size: u32,
+    seed: u64,
+    program: &[Call],
+    cores: Cores,
+    dies: Option<(usize, u64)>,
+    is_stormy: bool,
+) -> u64 {
+    let state = State {
+        random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        alive: vec![true; size as usize],
+        runs: 0,
+        dies,
+        accesses: vec![0; size as usize],
+        has_died: None,
+        is_stormy,
+    };
+    let scheduler =
+        Arc::new(Scheduler { state: Mutex::new(state), turns: (0..size).map(|_| Condvar::new()).collect() });
+    let step = |here: usize| {
+        let scheduler = Arc::clone(&scheduler);
+        Arc::new(move || scheduler.step(here, false)) as Step
+    };
+    let sides = segment((0..size as usize).map(step).collect(), seed.is_multiple_of(2));
+    let account = format!("{size} members, seed {seed}, {cores:?}, {dies:?}");
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..size)
+            .zip(&sides)
+            .map(|(here, slots)| {
+                let scheduler = &*scheduler;
+                scope.spawn(move || {
+                    // Until it is its turn.
+                    let mut state = scheduler.lock();
+                    while state.runs != here as usize {
+                        state = scheduler.turns[here as usize]
+                            .wait(state)
+                            .unwrap_or_else(PoisonError::into_inner);
+                    }
+                    drop(state);
+                    let of = Simulated { here: Rank(here), size, slots, scheduler };
+                    let ended = catch_unwind(AssertUnwindSafe(|| of.run(program, cores)));
+                    scheduler.end(here as usize);
+                    ended
+                })
+            })
+            .collect();
+        for (here, thread) in threads.into_iter().enumerate() {
+            let ended = thread.join().expect("its panics are caught");
+            let has_died = scheduler.lock().has_died;
+            match ended {
+                Err(panic) if has_died != Some(here) => {
+                    println!("{account}: member {here}");
+                    resume_unwind(panic);
+                }
+                Ok(Some(failed)) if has_died.is_none() => panic!("{account}: member {here}: {failed:?}"),
+                _ => {}
+            }
+        }
+    });
+    sides[0].transfers()
+}
+
+/// Lengths around those at which another way is taken, up to several chunks.
+const LENGTHS: [usize; 14] =
+    [8, 40, 48, 112, 120, 700, 2112, 2168, 4096, 16 << 10, (16 << 10) + 8, 40_000, 70_000, 300_000];
+
+fn program(seed: u64, size: u32, operations: usize, lengths: &[usize]) -> Vec<Call> {
+    let mut random = State {
+        random: seed.wrapping_mul(0xd134_2543_de82_ef95) | 1,
+        alive: vec![],
+        runs: 0,
+        dies: None,
+        accesses: vec![],
+        has_died: None,
+        is_stormy: true,
+    };
+    (0..operations).map(|_| Call::any(&mut random, size, lengths)).collect()
+}
+
+fn cores_of(seed: u64) -> Cores {
+    if seed.is_multiple_of(3) { Cores::Own } else { Cores::Shared }
+}
+
+/// A thousand programs, each in an order of its own.
+#[test]
+fn every_order_has_the_same_data() {
+    for seed in 1..=1000 {
+        let size = [2, 2, 3, 4, 2, 5, 7, 8][seed as usize % 8];
+        let lengths = if seed % 4 == 0 { &LENGTHS[..] } else { &LENGTHS[..9] };
+        run(size, seed, &program(seed, size, 12, lengths), cores_of(seed), None, true);
+    }
+}
+
+/// Numbers wrap after a hundred operations, and members renew their slots.
+#[test]
+fn programs_may_be_long() {
+    for seed in 1..=20 {
+        let size = 2 + seed as u32 % 3;
+        run(size, seed, &program(seed, size, 250, &LENGTHS[..9]), cores_of(seed), None, true);
+    }
+}
+
+/// Whoever dies, and before whichever access: everybody else ends, with the right data or told of it.
+#[test]
+fn a_member_may_die_before_every_access() {
+    for seed in 1..=12u64 {
+        let size = [2, 3, 4][seed as usize % 3];
+        let lengths = if seed % 2 == 0 { &LENGTHS[8..13] } else { &LENGTHS[..9] };
+        let program = program(seed, size, 6, lengths);
+        for access in 1..=90 {
+            run(size, seed, &program, cores_of(seed), Some((seed as usize % size as usize, access)), true);
+        }
+    }
+}
+
+/// How many cache lines one operation moves among so many members, when they come one after the other.
+#[test]
+fn lines_that_move_are_counted() {
+    let lines = |size: u32, call: Call| {
+        let of = |times: usize| run(size, 1, &vec![call; times], Cores::Own, None, false);
+        (of(40) - of(20)) as f64 / 20.0
+    };
+    let mut table = String::new();
+    for size in [2, 3, 4, 8, 16] {
+        let calls =
+            [Call::Barrier, Call::Allreduce(8), Call::Bcast(0, 8), Call::Allgather(8), Call::Alltoall(8)];
+        let all: Vec<String> = calls.into_iter().map(|call| format!("{:>8.1}", lines(size, call))).collect();
+        table += &format!("{size:<2} {}\n", all.join(""));
+    }
+    assert_eq!(table, TABLE, "\n{table}");
+}
+
+/// For each number of members: barrier, allreduce, bcast, allgather and alltoall of 8 bytes.
+const TABLE: &str = "\
+2       6.0     6.0     2.2     6.0     6.0
+3      15.0    15.0     3.4    15.0    15.0
+4      28.0    28.0     4.5    28.0    28.0
+8     120.0   120.0     9.1   120.0   184.0
+16    496.0   496.0    18.3   496.0  1008.0
+";
