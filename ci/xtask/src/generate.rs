@@ -15,6 +15,7 @@
 
 mod bodies;
 mod chapters;
+mod claims;
 mod constants;
 mod coverage;
 mod ctype;

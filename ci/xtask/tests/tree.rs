@@ -21,5 +21,5 @@ fn signatures_of_bodies_are_printed() {
     let text =
         generate::body_signatures(&workspace_root(), &["MPI_Gatherv".to_string()]).expect("readable tables");
     let line = text.lines().find(|line| line.contains("fn mpi_gatherv(")).expect("the body's line");
-    assert!(line.contains("recvcounts: Counts, displs: Displacements"), "{line}");
+    assert!(line.contains("recvcounts: Counts<'_>, displs: Displacements<'_>"), "{line}");
 }

@@ -7,6 +7,7 @@ use datatype::Datatype;
 use weft::claims::{Gathered, Heap, Payload, Pool, Scattered, Target, UserMemory};
 use weft::{Class, Communicator, Error, Rank, Result};
 
+use crate::claims::{Buffer, Received, Sent};
 use crate::generated::constants::*;
 use crate::objects::Unpack;
 use crate::reach::{self, Access};
@@ -96,21 +97,13 @@ pub(crate) enum Outgoing<'a> {
 }
 
 /// The part of memory where a send's elements stand, with what lies between them.
-///
-/// # Safety
-/// The program's promise to MPI: the buffer is readable and stays as it is until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn readable(
-    buffer: *const c_void,
-    count: i64,
-    datatype: &Datatype,
-) -> Result<Payload<'static>> {
-    let span = buffer_span(buffer, count, datatype)?;
+pub(crate) fn readable(buffer: Sent, count: i64, datatype: &Datatype) -> Result<Payload<'static>> {
+    let (offset, bytes) = buffer_span(buffer.start(), count, datatype)?;
     if state::checks() {
-        reach::check(buffer, count, datatype, Access::Read)?;
+        reach::check(buffer.start(), count, datatype, Access::Read)?;
     }
-    // SAFETY: the span is where the program's elements stand, which it promised to be readable.
-    Ok(unsafe { Payload::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+    Ok(buffer.payload(offset, bytes))
 }
 
 /// The data of elements that stand in `span`.
@@ -156,28 +149,19 @@ pub(crate) struct Incoming {
 }
 
 /// Checks a receive buffer and claims room for its data.
-///
-/// # Safety
-/// The program's promise to MPI: the buffer is writable and nobody touches it until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn incoming(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<Incoming> {
-    // SAFETY: the caller's promise is handed on.
-    let span = unsafe { writable(buffer, count, datatype)? };
-    spread(span, count, datatype)
+pub(crate) fn incoming(buffer: Received, count: i64, datatype: &Datatype) -> Result<Incoming> {
+    spread(writable(buffer, count, datatype)?, count, datatype)
 }
 
 /// The part of memory where a receive's elements come to stand, with what lies between them.
-///
-/// # Safety
-/// See [`incoming`].
 #[inline(always)]
-pub(crate) unsafe fn writable(buffer: *mut c_void, count: i64, datatype: &Datatype) -> Result<UserMemory> {
-    let span = buffer_span(buffer, count, datatype)?;
+pub(crate) fn writable(buffer: Received, count: i64, datatype: &Datatype) -> Result<UserMemory> {
+    let (offset, bytes) = buffer_span(buffer.start(), count, datatype)?;
     if state::checks() {
-        reach::check(buffer, count, datatype, Access::Write)?;
+        reach::check(buffer.start(), count, datatype, Access::Write)?;
     }
-    // SAFETY: the span is where the program's elements stand, which it promised to be its to give.
-    Ok(unsafe { UserMemory::claim(buffer.cast::<u8>().wrapping_offset(span.0), span.1) })
+    Ok(buffer.memory(offset, bytes))
 }
 
 /// Room for the data of elements that come to stand in `span`.

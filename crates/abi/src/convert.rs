@@ -6,6 +6,9 @@
 
 use std::ffi::c_int;
 
+use weft::Result;
+
+use crate::claims::{List, Place, Variable, null};
 use crate::generated::constants::MPI_UNDEFINED;
 use crate::types::{
     MPI_Aint, MPI_Count, MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c,
@@ -13,15 +16,15 @@ use crate::types::{
 };
 
 /// An array of element counts that the caller owns.
-#[derive(Clone, Copy, Debug)]
-pub enum Counts {
+#[derive(Clone, Copy)]
+pub enum Counts<'call> {
     /// From the `int` form.
-    Int(*const c_int),
+    Int(List<'call, c_int>),
     /// From the large-count form.
-    Count(*const MPI_Count),
+    Count(List<'call, MPI_Count>),
 }
 
-impl Counts {
+impl Counts<'_> {
     /// The caller passed a null pointer.
     pub fn is_null(self) -> bool {
         match self {
@@ -30,33 +33,39 @@ impl Counts {
         }
     }
 
-    /// The count at `index`.
+    /// The count at `index`, which is one of those that the array has.
+    #[inline]
+    pub(crate) fn at(self, index: usize) -> i64 {
+        match self {
+            Counts::Int(array) => i64::from(array.at(index)),
+            Counts::Count(array) => array.at(index),
+        }
+    }
+
+    /// The counts of the argument `name`.
     ///
-    /// # Safety
-    /// The array must be readable and have more than `index` elements.
-    pub unsafe fn at(self, index: usize) -> i64 {
-        // SAFETY: the caller promised an element there.
-        unsafe {
-            match self {
-                Counts::Int(array) => i64::from(array.add(index).read()),
-                Counts::Count(array) => array.add(index).read(),
-            }
+    /// # Errors
+    /// As for [`List::slice`].
+    pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
+        match self {
+            Counts::Int(array) => Ok(array.slice(count, name)?.iter().copied().map(i64::from).collect()),
+            Counts::Count(array) => Ok(array.slice(count, name)?.to_vec()),
         }
     }
 }
 
 /// An array of displacements that the caller owns; in elements or in bytes, as the function says.
-#[derive(Clone, Copy, Debug)]
-pub enum Displacements {
+#[derive(Clone, Copy)]
+pub enum Displacements<'call> {
     /// From an `int` form.
-    Int(*const c_int),
+    Int(List<'call, c_int>),
     /// From a form with addresses.
-    Aint(*const MPI_Aint),
+    Aint(List<'call, MPI_Aint>),
     /// From the large-count form of a datatype constructor.
-    Count(*const MPI_Count),
+    Count(List<'call, MPI_Count>),
 }
 
-impl Displacements {
+impl Displacements<'_> {
     /// The caller passed a null pointer.
     pub fn is_null(self) -> bool {
         match self {
@@ -66,34 +75,43 @@ impl Displacements {
         }
     }
 
-    /// The displacement at `index`.
+    /// The displacement at `index`, which is one of those that the array has.
+    #[inline]
+    pub(crate) fn at(self, index: usize) -> i64 {
+        match self {
+            Displacements::Int(array) => i64::from(array.at(index)),
+            Displacements::Aint(array) => array.at(index) as i64,
+            Displacements::Count(array) => array.at(index),
+        }
+    }
+
+    /// The displacements of the argument `name`.
     ///
-    /// # Safety
-    /// The array must be readable and have more than `index` elements.
-    pub unsafe fn at(self, index: usize) -> i64 {
-        // SAFETY: the caller promised an element there.
-        unsafe {
-            match self {
-                Displacements::Int(array) => i64::from(array.add(index).read()),
-                Displacements::Aint(array) => array.add(index).read() as i64,
-                Displacements::Count(array) => array.add(index).read(),
+    /// # Errors
+    /// As for [`List::slice`].
+    pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
+        match self {
+            Displacements::Int(array) => {
+                Ok(array.slice(count, name)?.iter().copied().map(i64::from).collect())
             }
+            Displacements::Aint(array) => Ok(array.slice(count, name)?.iter().map(|&at| at as i64).collect()),
+            Displacements::Count(array) => Ok(array.slice(count, name)?.to_vec()),
         }
     }
 }
 
-/// A number that goes back to the caller, and for positions also comes from there.
-#[derive(Clone, Copy, Debug)]
-pub enum CountOut {
+/// A number that goes back to the caller.
+#[derive(Clone, Copy)]
+pub enum CountOut<'call> {
     /// From the `int` form.
-    Int(*mut c_int),
+    Int(Place<'call, c_int>),
     /// From a form with addresses.
-    Aint(*mut MPI_Aint),
+    Aint(Place<'call, MPI_Aint>),
     /// From the large-count form.
-    Count(*mut MPI_Count),
+    Count(Place<'call, MPI_Count>),
 }
 
-impl CountOut {
+impl<'call> CountOut<'call> {
     /// The caller passed a null pointer.
     pub fn is_null(self) -> bool {
         match self {
@@ -103,50 +121,73 @@ impl CountOut {
         }
     }
 
-    /// The number that stands there, for arguments that go both ways such as the position of a pack buffer.
+    /// The place of the argument `name`, which is there.
     ///
-    /// # Safety
-    /// The pointer must be readable and its number set.
-    pub unsafe fn read(self) -> i64 {
-        // SAFETY: the caller promised a number there.
-        unsafe {
-            match self {
-                CountOut::Int(place) => i64::from(place.read()),
-                CountOut::Aint(place) => place.read() as i64,
-                CountOut::Count(place) => place.read(),
-            }
-        }
+    /// # Errors
+    /// [`Class::Argument`](weft::Class::Argument) when the program passed a null pointer.
+    pub(crate) fn checked(self, name: &str) -> Result<CountOut<'call>> {
+        if self.is_null() { Err(null(name)) } else { Ok(self) }
     }
 
-    /// Stores `value`, or nothing when the caller's type cannot hold it.
+    /// Stores `value`, or nothing when the caller's type cannot hold it, or there is no place.
     ///
-    /// # Safety
-    /// The pointer must be writable.
-    pub unsafe fn write(self, value: i64) -> Result<(), Overflow> {
+    /// # Errors
+    /// When the caller's type cannot hold it.
+    pub fn write(self, value: i64) -> std::result::Result<(), Overflow> {
         let refused = Overflow { value };
-        // SAFETY: the caller promised a writable place.
-        unsafe {
-            match self {
-                CountOut::Int(place) => place.write(c_int::try_from(value).map_err(|_| refused)?),
-                CountOut::Aint(place) => place.write(MPI_Aint::try_from(value).map_err(|_| refused)?),
-                CountOut::Count(place) => place.write(value),
-            }
+        match self {
+            CountOut::Int(place) => place.set_if_there(c_int::try_from(value).map_err(|_| refused)?),
+            CountOut::Aint(place) => place.set_if_there(MPI_Aint::try_from(value).map_err(|_| refused)?),
+            CountOut::Count(place) => place.set_if_there(value),
         }
         Ok(())
     }
 
     /// Stores `value`, or `MPI_UNDEFINED` when the caller's type cannot hold it: the rule of the calls that ask for
     /// sizes, counts and extents (MPI 5.0 §3.2.5, §5.1).
-    ///
-    /// # Safety
-    /// The pointer must be writable.
-    pub unsafe fn write_or_undefined(self, value: i64) {
-        // SAFETY: the caller promised a writable place; the second number fits every type.
-        unsafe {
-            if self.write(value).is_err() {
-                let _ = self.write(i64::from(MPI_UNDEFINED));
-            }
+    pub fn write_or_undefined(self, value: i64) {
+        if self.write(value).is_err() {
+            // It fits every type.
+            let _ = self.write(i64::from(MPI_UNDEFINED));
         }
+    }
+}
+
+/// A number of the caller's that is read and changed, such as the position in a pack buffer.
+#[derive(Clone, Copy)]
+pub enum Position<'call> {
+    /// From the `int` form.
+    Int(Variable<'call, c_int>),
+    /// From a form with addresses.
+    Aint(Variable<'call, MPI_Aint>),
+    /// From the large-count form.
+    Count(Variable<'call, MPI_Count>),
+}
+
+impl<'call> Position<'call> {
+    /// The number of the argument `name`.
+    ///
+    /// # Errors
+    /// [`Class::Argument`](weft::Class::Argument) when the program passed a null pointer.
+    pub(crate) fn read(self, name: &str) -> Result<i64> {
+        Ok(match self {
+            Position::Int(number) => i64::from(number.checked(name)?.get()),
+            Position::Aint(number) => number.checked(name)?.get() as i64,
+            Position::Count(number) => number.checked(name)?.get(),
+        })
+    }
+
+    /// Stores `value`, or nothing when the caller's type cannot hold it.
+    ///
+    /// # Errors
+    /// When the caller's type cannot hold it.
+    pub(crate) fn write(self, value: i64) -> std::result::Result<(), Overflow> {
+        match self {
+            Position::Int(number) => CountOut::Int(number.place()),
+            Position::Aint(number) => CountOut::Aint(number.place()),
+            Position::Count(number) => CountOut::Count(number.place()),
+        }
+        .write(value)
     }
 }
 
@@ -199,41 +240,37 @@ impl DatarepFunction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ptr::null;
 
     #[test]
     fn counts_widen_with_their_sign() {
-        let narrow = [7, -1, c_int::MIN];
-        let wide = [1 << 40, -2];
-        // SAFETY: every index is inside its array.
-        let found = unsafe {
-            [1, 2]
-                .map(|i| Counts::Int(narrow.as_ptr()).at(i))
-                .into_iter()
-                .chain([0, 1].map(|i| Counts::Count(wide.as_ptr()).at(i)))
-        };
-        assert_eq!(found.collect::<Vec<_>>(), [-1, i64::from(c_int::MIN), 1 << 40, -2]);
+        let (narrow, wide) = ([7, -1, c_int::MIN], [1 << 40, -2]);
+        let (narrow, wide) = (Counts::Int(List::of(&narrow)), Counts::Count(List::of(&wide)));
+        assert_eq!([narrow.at(1), narrow.at(2)], [-1, i64::from(c_int::MIN)]);
+        assert_eq!(wide.numbers(2, "counts").unwrap(), [1 << 40, -2]);
+        assert_eq!(narrow.numbers(3, "counts").unwrap(), [7, -1, i64::from(c_int::MIN)]);
     }
 
     #[test]
     fn displacements_widen_with_their_sign() {
         let (narrow, address, wide) = ([-5], [-6isize], [-7i64]);
-        // SAFETY: index 0 is inside each array.
-        let found = unsafe {
-            [
-                Displacements::Int(narrow.as_ptr()).at(0),
-                Displacements::Aint(address.as_ptr()).at(0),
-                Displacements::Count(wide.as_ptr()).at(0),
-            ]
-        };
-        assert_eq!(found, [-5, -6, -7]);
+        let all = [
+            Displacements::Int(List::of(&narrow)),
+            Displacements::Aint(List::of(&address)),
+            Displacements::Count(List::of(&wide)),
+        ];
+        assert_eq!(all.map(|array| array.at(0)), [-5, -6, -7]);
+        assert_eq!(all.map(|array| array.numbers(1, "starts").unwrap()[0]), [-5, -6, -7]);
     }
 
     #[test]
     fn null_is_seen_in_every_form() {
-        assert!(Counts::Int(null()).is_null() && Counts::Count(null()).is_null());
-        assert!(Displacements::Aint(null()).is_null() && !Displacements::Int(&1).is_null());
-        assert!(CountOut::Count(std::ptr::null_mut()).is_null());
+        assert!(Counts::Int(List::NULL).is_null() && Counts::Count(List::NULL).is_null());
+        assert!(Displacements::Aint(List::NULL).is_null() && !Displacements::Int(List::of(&[1])).is_null());
+        assert!(
+            CountOut::Count(Place::NULL).is_null() && Position::Int(Variable::NULL).read("position").is_err()
+        );
+        assert!(Counts::Int(List::NULL).numbers(0, "sizes").is_ok_and(|sizes| sizes.is_empty()));
+        assert!(Counts::Int(List::NULL).numbers(2, "sizes").is_err());
         assert!(UserFunction::Int(MPI_User_function::from_value(0)).is_null());
         assert!(!DatarepFunction::Count(MPI_Datarep_conversion_function_c::from_value(0x1000)).is_null());
     }
@@ -241,24 +278,20 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_and_leaves_the_place_alone() {
         let mut place: c_int = 3;
-        let out = CountOut::Int(&raw mut place);
+        let position = Position::Int(Variable::of(&mut place));
         let too_much = i64::from(c_int::MAX) + 1;
-        // SAFETY: `place` lives to the end of the test.
-        unsafe {
-            assert_eq!(out.write(too_much), Err(Overflow { value: too_much }));
-            assert_eq!(out.read(), 3);
-            assert_eq!(out.write(too_much - 1), Ok(()));
-            assert_eq!(out.read(), too_much - 1);
-            out.write_or_undefined(too_much);
-        }
+        assert_eq!(position.write(too_much), Err(Overflow { value: too_much }));
+        assert_eq!(position.read("position").unwrap(), 3);
+        assert_eq!(position.write(too_much - 1), Ok(()));
+        assert_eq!(position.read("position").unwrap(), too_much - 1);
+        CountOut::Int(Place::of(&mut place)).write_or_undefined(too_much);
         assert_eq!(place, MPI_UNDEFINED);
     }
 
     #[test]
     fn large_forms_hold_everything() {
         let mut place = 0i64;
-        // SAFETY: `place` lives to the end of the test.
-        unsafe { CountOut::Count(&raw mut place).write_or_undefined(i64::MIN) };
+        CountOut::Count(Place::of(&mut place)).write_or_undefined(i64::MIN);
         assert_eq!(place, i64::MIN);
     }
 }

@@ -3,7 +3,7 @@
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// Defines functions of the C ABI, each under the names `MPI_X` and `PMPI_X`. Write a function as if `MPI_X` were a
-/// safe Rust function; the body may call `unsafe` functions all the same.
+/// safe Rust function; the body claims what the program hands over by address, and hands the claims to safe code.
 ///
 /// Both names are exported with the same body, and neither calls the other: a tool that replaces `MPI_X` sees the
 /// calls of the program alone, and `PMPI_X` always reaches this library. Optimised builds have one function with two
@@ -37,7 +37,27 @@ macro_rules! exported {
     )+};
 }
 
-pub(crate) use exported;
+/// Defines functions that MPI does not have, each under its one name. Otherwise as [`exported!`].
+macro_rules! exported_once {
+    ($(
+        $(#[doc = $line:literal])+
+        fn $name:ident($($parameter:ident: $kind:ty),* $(,)?) -> $result:ty { $($body:tt)* }
+    )+) => {$(
+        $(#[doc = $line])+
+        ///
+        /// # Safety
+        /// The caller keeps what the header that declares the function asks of its callers.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unused_unsafe)]
+        pub unsafe extern "C-unwind" fn $name($($parameter: $kind),*) -> $result {
+            // SAFETY: what the body asks of its callers is what the header asks of the caller of this function,
+            // and the arguments are the caller's.
+            $crate::entry::run(|| unsafe { $($body)* })
+        }
+    )+};
+}
+
+pub(crate) use {exported, exported_once};
 
 /// Whose error handler an error goes to (MPI 5.0 §9.3): the object of the call, or the initial one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,51 +1,41 @@
 //! Functions that MPI does not have, declared in `mpix.h`.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 
 use weft::{Class, Error, Grid, Result, Stencil};
 
 use crate::bodies::communicator_hints;
-use crate::bodies::communicators::{check, hand_out_if};
-use crate::bodies::pointers::array;
-use crate::bodies::topologies::{Asked, axes, put};
-use crate::entry::{Target, run};
+use crate::bodies::communicators::{check, hand_out_if, hand_out_with};
+use crate::bodies::topologies::{Asked, axes};
+use crate::claims::{List, Place, Variables};
+use crate::entry::{Target, exported_once};
 use crate::state::call;
 use crate::types::*;
 
 /// A grid, mapped for messages along the offsets of a stencil.
-///
-/// # Safety
-/// `dims` and `periods` are null or have `ndims` entries, `stencil` is null or has `k` times as many, `comm_cart` is
-/// null or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPIX_Cart_stencil_comm(
+fn cart_stencil_comm(
     comm_old: MPI_Comm,
     ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
+    dims: List<'_, c_int>,
+    periods: List<'_, c_int>,
     reorder: c_int,
-    stencil: *const c_int,
+    stencil: List<'_, c_int>,
     k: c_int,
-    comm_cart: *mut MPI_Comm,
+    comm_cart: Place<'_, MPI_Comm>,
 ) -> c_int {
-    run(|| {
-        call("MPIX_Cart_stencil_comm", Target::Comm(comm_old), |runtime| {
-            let object = check(runtime, comm_old, comm_cart)?;
-            let count = i64::from(k).checked_mul(axes(ndims)?).unwrap_or(-1);
-            // SAFETY: the program's promises are handed on.
-            let (asked, offsets) =
-                unsafe { (Asked::new(ndims, dims, periods)?, array(stencil, count, "stencil")?) };
-            let words =
-                || format!("MPIX_Cart_stencil_comm, {}, {offsets:?}, reorder {reorder}", asked.words());
-            object.comm.check(words)?;
-            let grid = asked.grid(&object.comm)?;
-            let new = match reorder {
-                0 => object.comm.create_grid(&grid)?,
-                _ => object.comm.create_mapped_grid(&grid, &stencil_of(offsets, &grid)?)?,
-            };
-            // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-            unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
-        })
+    call("MPIX_Cart_stencil_comm", Target::Comm(comm_old), |runtime| {
+        let (object, comm_cart) = check(runtime, comm_old, comm_cart)?;
+        let count = i64::from(k).checked_mul(axes(ndims)?).unwrap_or(-1);
+        let (asked, offsets) = (Asked::new(ndims, dims, periods)?, stencil.slice(count, "stencil")?);
+        let words = || format!("MPIX_Cart_stencil_comm, {}, {offsets:?}, reorder {reorder}", asked.words());
+        object.comm.check(words)?;
+        let grid = asked.grid(&object.comm)?;
+        let new = match reorder {
+            0 => object.comm.create_grid(&grid)?,
+            _ => object.comm.create_mapped_grid(&grid, &stencil_of(offsets, &grid)?)?,
+        };
+        hand_out_if(runtime, new, &object, comm_old, comm_cart)
     })
 }
 
@@ -57,42 +47,33 @@ fn stencil_of(offsets: &[c_int], grid: &Grid) -> Result<Stencil> {
 }
 
 /// A grid whose extents are chosen together with its mapping.
-///
-/// # Safety
-/// `dim_weights` and `periods` are null or have `ndims` entries, `dims` too, writable; `comm_cart` is null or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPIX_Cart_weighted_create(
+fn cart_weighted_create(
     comm_old: MPI_Comm,
     ndims: c_int,
-    dim_weights: *const c_int,
-    periods: *const c_int,
+    dim_weights: List<'_, c_int>,
+    periods: List<'_, c_int>,
     info: MPI_Info,
-    dims: *mut c_int,
-    comm_cart: *mut MPI_Comm,
+    dims: Variables<'_, c_int>,
+    comm_cart: Place<'_, MPI_Comm>,
 ) -> c_int {
-    run(|| {
-        call("MPIX_Cart_weighted_create", Target::Comm(comm_old), |runtime| {
-            let object = check(runtime, comm_old, comm_cart)?;
-            let count = axes(ndims)?;
-            // SAFETY: the program's promises are handed on.
-            let (asked, weights) = unsafe {
-                let asked = Asked::new(ndims, dims, periods)?;
-                (asked, if dim_weights.is_null() { &[] } else { array(dim_weights, count, "dim_weights")? })
-            };
-            communicator_hints::check(info)?;
-            let words = || format!("MPIX_Cart_weighted_create, {}, {weights:?}", asked.words());
-            object.comm.check(words)?;
-            let faces = if weights.is_empty() { vec![1; count as usize] } else { faces_of(weights)? };
-            let extents: Vec<u32> = asked.extents(&object.comm)?;
-            let new = object.comm.create_chosen_grid(&extents, &asked.rings(), &faces)?;
-            let chosen: Vec<c_int> = new.grid()?.dims().iter().map(|&extent| extent as c_int).collect();
-            // SAFETY: as in `MPIX_Cart_stencil_comm`; there is room for an extent of each axis.
-            unsafe {
-                put(&chosen, dims);
-                hand_out_if(runtime, Some(new), &object, comm_old, comm_cart)?;
-                runtime.comm(comm_cart.read())?.add_hints(info)
-            }
-        })
+    call("MPIX_Cart_weighted_create", Target::Comm(comm_old), |runtime| {
+        let (object, comm_cart) = check(runtime, comm_old, comm_cart)?;
+        let count = axes(ndims)?;
+        let dims = dims.checked(count, "dims")?;
+        let given: Vec<c_int> = dims.iter().map(Cell::get).collect();
+        let (asked, weights) = {
+            let asked = Asked::new(ndims, List::of(&given), periods)?;
+            (asked, if dim_weights.is_null() { &[] } else { dim_weights.slice(count, "dim_weights")? })
+        };
+        communicator_hints::check(info)?;
+        let words = || format!("MPIX_Cart_weighted_create, {}, {weights:?}", asked.words());
+        object.comm.check(words)?;
+        let faces = if weights.is_empty() { vec![1; count as usize] } else { faces_of(weights)? };
+        let extents: Vec<u32> = asked.extents(&object.comm)?;
+        let new = object.comm.create_chosen_grid(&extents, &asked.rings(), &faces)?;
+        let chosen: Vec<c_int> = new.grid()?.dims().iter().map(|&extent| extent as c_int).collect();
+        dims.iter().zip(chosen).for_each(|(place, extent)| place.set(extent));
+        hand_out_with(runtime, Some(new), (&object, comm_old), comm_cart, info)
     })
 }
 
@@ -108,4 +89,28 @@ fn faces_of(weights: &[c_int]) -> Result<Vec<u32>> {
     let largest = all.iter().copied().max().unwrap_or(1);
     let shift = (0..32).find(|&shift| largest >> shift <= weft::WEIGHT_MAX).unwrap_or(0);
     Ok(all.into_iter().map(|weight| (weight >> shift).max(1)).collect())
+}
+
+exported_once! {
+    /// `MPIX_Cart_stencil_comm`, of `mpix.h`.
+    fn MPIX_Cart_stencil_comm(
+        comm_old: MPI_Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, reorder: c_int,
+        stencil: *const c_int, k: c_int, comm_cart: *mut MPI_Comm,
+    ) -> c_int {
+        cart_stencil_comm(
+            comm_old, ndims, List::claim(dims), List::claim(periods), reorder,
+            List::claim(stencil), k, Place::claim(comm_cart),
+        )
+    }
+
+    /// `MPIX_Cart_weighted_create`, of `mpix.h`.
+    fn MPIX_Cart_weighted_create(
+        comm_old: MPI_Comm, ndims: c_int, dim_weights: *const c_int, periods: *const c_int,
+        info: MPI_Info, dims: *mut c_int, comm_cart: *mut MPI_Comm,
+    ) -> c_int {
+        cart_weighted_create(
+            comm_old, ndims, List::claim(dim_weights), List::claim(periods),
+            info, Variables::claim(dims), Place::claim(comm_cart),
+        )
+    }
 }

@@ -9,9 +9,10 @@ use weft::{Communicator, MessageMode};
 
 use crate::bodies::communicators::mpi_comm_dup;
 use crate::bodies::world::{mpi_init, mpi_init_thread};
-use crate::entry::run;
+use crate::claims::{Place, Variable};
+use crate::entry::exported_once;
 use crate::generated::constants::*;
-use crate::recovery::{MPIX_Comm_recover, collectives_number, mode_number};
+use crate::recovery::{collectives_number, comm_recover, mode_number};
 use crate::state::runtime;
 use crate::types::*;
 
@@ -29,34 +30,20 @@ pub(crate) fn is_asked_for() -> bool {
 }
 
 /// As `MPI_Init`; a process that was started in the place of another one learns it so, and no error handler is called.
-///
-/// # Safety
-/// As for `MPI_Init`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    run(|| {
-        IS_ASKED_FOR.store(true, Ordering::Relaxed);
-        // SAFETY: the program's promise is handed on.
-        begun(unsafe { mpi_init(argc, argv) })
-    })
+fn ftmpi_init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    IS_ASKED_FOR.store(true, Ordering::Relaxed);
+    begun(mpi_init(argc, argv))
 }
 
 /// As `MPI_Init_thread`, in the same way.
-///
-/// # Safety
-/// As for `MPI_Init_thread`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPIX_FTMPI_Init_thread(
+fn ftmpi_init_thread(
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
     required: c_int,
-    provided: *mut c_int,
+    provided: Place<'_, c_int>,
 ) -> c_int {
-    run(|| {
-        IS_ASKED_FOR.store(true, Ordering::Relaxed);
-        // SAFETY: the program's promise is handed on.
-        begun(unsafe { mpi_init_thread(argc, argv, required, provided) })
-    })
+    IS_ASKED_FOR.store(true, Ordering::Relaxed);
+    begun(mpi_init_thread(argc, argv, required, provided))
 }
 
 fn begun(code: c_int) -> c_int {
@@ -65,20 +52,11 @@ fn begun(code: c_int) -> c_int {
 }
 
 /// As `MPI_Comm_dup`, unless its answer says beforehand that the communicator is to recover.
-///
-/// # Safety
-/// `newcomm` is null, or can be read and written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    run(|| {
-        // SAFETY: not null where it is read, and the program promised that it can be.
-        if !newcomm.is_null() && unsafe { newcomm.read() } == FT_MPI_CHECK_RECOVER {
-            // SAFETY: the program's promise is handed on.
-            return unsafe { MPIX_Comm_recover(comm, 0, newcomm, std::ptr::null_mut()) };
-        }
-        // SAFETY: as above.
-        unsafe { mpi_comm_dup(comm, newcomm) }
-    })
+fn ftmpi_comm_dup(comm: MPI_Comm, newcomm: Variable<'_, MPI_Comm>) -> c_int {
+    if newcomm.there().is_some_and(|found| found.get() == FT_MPI_CHECK_RECOVER) {
+        return comm_recover(comm, 0, newcomm.place(), Place::NULL);
+    }
+    mpi_comm_dup(comm, newcomm.place())
 }
 
 /// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into its place has the
@@ -115,3 +93,22 @@ const FTMPI_COLL_MODE: c_int = 4004;
 const KEYS: c_int = 5;
 /// Nothing recovers before the program says so.
 const RECOVERED_BY_HAND: c_int = 1;
+
+exported_once! {
+    /// `MPIX_FTMPI_Init`, of `mpix_ftmpi.h`.
+    fn MPIX_FTMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+        ftmpi_init(argc, argv)
+    }
+
+    /// `MPIX_FTMPI_Init_thread`, of `mpix_ftmpi.h`.
+    fn MPIX_FTMPI_Init_thread(
+        argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int,
+    ) -> c_int {
+        ftmpi_init_thread(argc, argv, required, Place::claim(provided))
+    }
+
+    /// `MPIX_FTMPI_Comm_dup`, of `mpix_ftmpi.h`.
+    fn MPIX_FTMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+        ftmpi_comm_dup(comm, Variable::claim(newcomm))
+    }
+}

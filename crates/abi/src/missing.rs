@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weft::{Class, Error};
 
+use crate::claims::{Place, StatusPlace};
 use crate::entry::Target;
 use crate::errors;
 use crate::generated::constants::*;
@@ -93,23 +94,13 @@ nothing! {
 }
 
 /// Puts nothing where a function would put its result.
-///
-/// # Safety
-/// `place` is null or writable.
-pub(crate) unsafe fn clear<T: Nothing>(place: *mut T) {
-    if !place.is_null() {
-        // SAFETY: not null, and the caller promised that it is writable.
-        unsafe { place.write(T::NOTHING) };
-    }
+pub(crate) fn clear<T: Nothing>(place: Place<'_, T>) {
+    place.set_if_there(T::NOTHING);
 }
 
 /// Puts the status of no message where a function would put that of a message.
-///
-/// # Safety
-/// `place` is null or writable.
-pub(crate) unsafe fn clear_status(place: *mut MPI_Status) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { status::write(place, &status::EMPTY) };
+pub(crate) fn clear_status(place: StatusPlace<'_>) {
+    place.write(&status::EMPTY);
 }
 
 #[cfg(test)]
@@ -127,12 +118,9 @@ mod tests {
     #[test]
     fn results_are_cleared_and_null_places_are_left_alone() {
         let (mut file, mut count) = (MPI_File::from_value(0x1234), 7);
-        // SAFETY: two places of this function, and a null pointer.
-        unsafe {
-            clear(&raw mut file);
-            clear(&raw mut count);
-            clear(std::ptr::null_mut::<MPI_Comm>());
-        }
+        clear(Place::of(&mut file));
+        clear(Place::of(&mut count));
+        clear(Place::<MPI_Comm>::NULL);
         assert_eq!((file, count), (MPI_FILE_NULL, 0));
     }
 }

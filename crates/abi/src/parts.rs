@@ -12,6 +12,7 @@ use weft::collectives::Block;
 use weft::{Class, Error, Result};
 
 use crate::arguments::{bytes_of, pooled};
+use crate::claims::{Buffer, Received, Sent};
 use crate::objects::Type;
 
 /// Some elements of a buffer, meant for or coming from one rank.
@@ -68,19 +69,14 @@ impl Output {
     }
 
     /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
-    ///
-    /// # Safety
-    /// The program's promise to MPI: every piece is memory that is its to give until the operation is over.
-    pub(crate) unsafe fn new(buffer: *mut c_void, pieces: &[Piece], loaded: bool) -> Result<Output> {
-        let extent = Extent::of(buffer, pieces)?;
+    pub(crate) fn new(buffer: Received, pieces: &[Piece], loaded: bool) -> Result<Output> {
+        let extent = Extent::of(buffer.start(), pieces)?;
         if extent.dense {
-            // SAFETY: the extent covers the pieces, which the caller vouched for. What lies between them is claimed
-            // as well and never touched, since schedules touch blocks only.
-            let memory = unsafe { UserMemory::claim(extent.start(buffer), extent.bytes) };
+            // What lies between the pieces is claimed as well and never touched: schedules touch blocks only.
+            let memory = buffer.memory(extent.low as isize, extent.bytes);
             return Ok(Output { memory, blocks: extent.blocks, scattered: None });
         }
-        // SAFETY: the caller's promise is handed on.
-        let places = unsafe { places(buffer, pieces)? };
+        let places = places(buffer, pieces)?;
         let blocks = behind_each_other(pieces)?;
         let packed = pooled(blocks.iter().map(|block| block.bytes).sum());
         if loaded {
@@ -125,27 +121,29 @@ impl Input {
     }
 
     /// Whether the pieces of a buffer can be where they are said to be.
-    pub(crate) fn check(buffer: *const c_void, pieces: &[Piece]) -> Result<()> {
-        Extent::of(buffer, pieces).map(drop)
+    pub(crate) fn check(buffer: impl Buffer, pieces: &[Piece]) -> Result<()> {
+        Extent::of(buffer.start(), pieces).map(drop)
     }
 
     /// The pieces of a buffer.
-    ///
-    /// # Safety
-    /// The program's promise to MPI: every piece is readable and stays as it is until the operation is over.
-    pub(crate) unsafe fn new(buffer: *const c_void, pieces: &[Piece]) -> Result<Input> {
-        let extent = Extent::of(buffer, pieces)?;
+    pub(crate) fn new(buffer: Sent, pieces: &[Piece]) -> Result<Input> {
+        let extent = Extent::of(buffer.start(), pieces)?;
         if extent.dense {
-            // SAFETY: as in `Output::new`.
-            let payload = unsafe { Payload::claim(extent.start(buffer.cast_mut()), extent.bytes) };
+            // As in `Output::new`.
+            let payload = buffer.payload(extent.low as isize, extent.bytes);
             return Ok(Input { payload, blocks: extent.blocks, keeps: None });
         }
-        // SAFETY: the caller's promise is handed on; an output that is only packed and never finished reads only.
-        let loaded = unsafe { Output::new(buffer.cast_mut(), pieces, true)? };
-        let keeps = loaded.scattered.map(|scattered| scattered.packed);
+        let blocks = behind_each_other(pieces)?;
+        let packed = pooled(blocks.iter().map(|block| block.bytes).sum());
+        for (piece, block) in pieces.iter().zip(&*blocks) {
+            let (offset, bytes) = place_of(piece)?;
+            let mut into = packed.memory().part(block.offset, block.bytes);
+            datatype::pack_memory(&piece.datatype, piece.count, buffer.payload(offset, bytes), &mut into, 0)
+                .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+        }
         // SAFETY: the input keeps what is packed, and the operation keeps the input.
-        let payload = unsafe { loaded.memory.reading() };
-        Ok(Input { payload, blocks: loaded.blocks, keeps })
+        let payload = unsafe { packed.memory().reading() };
+        Ok(Input { payload, blocks, keeps: Some(packed) })
     }
 
     /// Whether what is given stands apart from where something is gotten, as it must (MPI 5.0 §6.1): these are the two buffers
@@ -249,10 +247,6 @@ impl Extent {
             bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_far(&"the buffer"))?;
         Ok(Extent { dense, low, bytes, blocks })
     }
-
-    fn start(&self, buffer: *mut c_void) -> *mut u8 {
-        buffer.cast::<u8>().wrapping_offset(self.low as isize)
-    }
 }
 
 /// Where one piece stands, in bytes from the buffer's address.
@@ -306,14 +300,16 @@ impl DerefMut for Blocks {
     }
 }
 
-/// # Safety
-/// As for [`Output::new`].
-unsafe fn places(buffer: *mut c_void, pieces: &[Piece]) -> Result<Vec<Place>> {
+/// Where the elements of a piece stand: how far from the buffer's address, and how many bytes they span.
+fn place_of(piece: &Piece) -> Result<(isize, usize)> {
+    let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
+    Ok(((piece.offset + span.start) as isize, span.bytes as usize))
+}
+
+fn places(buffer: Received, pieces: &[Piece]) -> Result<Vec<Place>> {
     let place = |piece: &Piece| {
-        let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
-        let start = buffer.cast::<u8>().wrapping_offset((piece.offset + span.start) as isize);
-        // SAFETY: the caller promised that the piece is the program's to give, and the span is where it stands.
-        let memory = unsafe { UserMemory::claim(start, span.bytes as usize) };
+        let (offset, bytes) = place_of(piece)?;
+        let memory = buffer.memory(offset, bytes);
         Ok(Place { memory, count: piece.count, datatype: Datatype::clone(&piece.datatype) })
     };
     pieces.iter().map(place).collect()

@@ -238,6 +238,7 @@ pub(crate) fn collective_under_way(request: MPI_Request) -> Error {
 mod tests {
     use super::*;
     use crate::bodies::{communicators, point_to_point, testing};
+    use crate::claims::{Place, Received, Variable};
     use weft::Rank;
     use weft::claims::{Heap, Payload, Receiving};
 
@@ -267,18 +268,16 @@ mod tests {
 
     fn duplicate() -> MPI_Comm {
         let mut comm = MPI_COMM_NULL;
-        // SAFETY: a handle, and room for another one.
-        let code = unsafe { communicators::mpi_comm_dup(MPI_COMM_SELF, &raw mut comm) };
+        let code = communicators::mpi_comm_dup(MPI_COMM_SELF, Place::of(&mut comm));
         assert_eq!(code, MPI_SUCCESS);
         comm
     }
 
-    fn receive(comm: MPI_Comm, room: &mut u64) -> MPI_Request {
+    fn receive(comm: MPI_Comm) -> MPI_Request {
         let mut request = MPI_REQUEST_NULL;
-        let (buffer, place) = ((&raw mut *room).cast(), &raw mut request);
-        // SAFETY: room for one number, which outlives the request, and for its handle.
-        let code = unsafe { point_to_point::mpi_irecv(buffer, 1, MPI_UINT64_T, 0, 1, comm, place) };
-        assert_eq!(code, MPI_SUCCESS);
+        let place = Place::of(&mut request);
+        let begin = |room| point_to_point::mpi_irecv(room, 1, MPI_UINT64_T, 0, 1, comm, place);
+        assert_eq!(Received::lend(&mut [0u64], begin), MPI_SUCCESS);
         request
     }
 
@@ -289,8 +288,7 @@ mod tests {
         let is_gone = || {
             let mut comm = duplicate();
             let handle = comm;
-            // SAFETY: a handle, writable.
-            assert_eq!(unsafe { communicators::mpi_comm_free(&raw mut comm) }, MPI_SUCCESS);
+            assert_eq!(communicators::mpi_comm_free(Variable::of(&mut comm)), MPI_SUCCESS);
             runtime.find_lingering(handle).is_none()
         };
         assert!((0..100).any(|_| is_gone()), "each stays until the next one is freed");
@@ -304,10 +302,9 @@ mod tests {
             let error = Error::new(Class::Other, "made up for a test");
             runtime.adopt_request(RequestObject::Failed { errors_to, status: status::EMPTY, error }).unwrap()
         };
-        let mut room = 0;
         for is_usual in [true, false] {
             let comm = duplicate();
-            let request = if is_usual { receive(comm, &mut room) } else { failed(comm) };
+            let request = if is_usual { receive(comm) } else { failed(comm) };
             assert_eq!(named_receive(request).is_some(), is_usual);
             let Taken { object, told } = runtime.take_request(request).unwrap();
             communicators::free(runtime, comm).unwrap();

@@ -61,67 +61,6 @@ pub(crate) fn set_bytes(status: &mut MPI_Status, bytes: i64) {
     status.MPI_internal[1] = (bytes >> 32) as c_int;
 }
 
-/// Writes a status unless the program ignores it; `MPI_ERROR` stays as it is, since only calls that complete
-/// several operations set it (MPI 5.0 §3.2.5).
-///
-/// # Safety
-/// `place` is null or writable.
-#[inline]
-pub(crate) unsafe fn write(place: *mut MPI_Status, status: &MPI_Status) {
-    if place.is_null() {
-        return;
-    }
-    // SAFETY: not null, and the caller promised that it is writable. It may hold anything yet, so its error field
-    // is skipped rather than read.
-    unsafe {
-        (&raw mut (*place).MPI_SOURCE).write_unaligned(status.MPI_SOURCE);
-        (&raw mut (*place).MPI_TAG).write_unaligned(status.MPI_TAG);
-        (&raw mut (*place).MPI_internal).write_unaligned(status.MPI_internal);
-    }
-}
-
-/// Writes the status of a message that was received whole, unless the program ignores it.
-///
-/// # Safety
-/// `place` is null or writable.
-#[inline(always)]
-pub(crate) unsafe fn write_received(place: *mut MPI_Status, status: &weft::Status) {
-    if !place.is_null() {
-        // SAFETY: the caller promised that it is writable.
-        unsafe { write(place, &of(status)) };
-    }
-}
-
-/// Writes a status with its error code.
-///
-/// # Safety
-/// `place` is null or writable.
-pub(crate) unsafe fn write_with_error(place: *mut MPI_Status, status: &MPI_Status, error: c_int) {
-    if place.is_null() {
-        return;
-    }
-    // SAFETY: not null, and the caller promised that it is writable.
-    unsafe { place.write_unaligned(MPI_Status { MPI_ERROR: error, ..*status }) };
-}
-
-/// Writes the status of no operation, with `MPI_SUCCESS` in its error field (MPI 5.0 §3.7.3), unless the program ignores it.
-///
-/// # Safety
-/// `place` is null or writable.
-pub(crate) unsafe fn write_empty(place: *mut MPI_Status) {
-    // SAFETY: the caller's promise is handed on.
-    unsafe { write_with_error(place, &EMPTY, MPI_SUCCESS) };
-}
-
-/// Writes the error code of a status whose other parts are written.
-///
-/// # Safety
-/// `place` is writable.
-pub(crate) unsafe fn write_error(place: *mut MPI_Status, error: c_int) {
-    // SAFETY: the caller promised that it is writable.
-    unsafe { (&raw mut (*place).MPI_ERROR).write_unaligned(error) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

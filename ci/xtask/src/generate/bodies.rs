@@ -3,7 +3,8 @@
 //! A body is a function whose line begins with `pub fn mpi_x(` or `pub unsafe fn mpi_x(` (`pub(crate)` serves too),
 //! where `mpi_x` is the C name in lower case. Modules on the way to it must be `pub` or `pub(crate)`.
 //!
-//! One whose last parameter is `way: Way` serves the blocking call, the nonblocking one and the persistent one.
+//! One whose last parameter is `way: Way<'_>` serves the blocking call, the nonblocking one and the
+//! persistent one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -97,7 +98,7 @@ fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
         let name = rest.strip_prefix("fn ")?.split(['(', '<']).next()?;
         let has_ways = || {
             let parameters = from_here.split_once(") ->").map_or("", |(parameters, _)| parameters);
-            parameters.trim_end().trim_end_matches(',').ends_with("way: Way")
+            parameters.trim_end().trim_end_matches(',').ends_with("way: Way<'_>")
         };
         let declaration = || Declaration { line: index + 1, name, has_ways: has_ways() };
         name.starts_with("mpi_").then(declaration)
@@ -141,7 +142,7 @@ mod tests {
         let others = [declared(2, "mpi_wtime", false), declared(5, "mpi_barrier", false)];
         assert_eq!(found[0], declared(1, "mpi_send", false));
         assert_eq!(found[1..], others);
-        let ways = "pub unsafe fn mpi_bcast(\n    n: c_int,\n    way: Way,\n) -> c_int {\npub fn mpi_x(way: Way) -> c_int {";
+        let ways = "pub unsafe fn mpi_bcast(\n    n: c_int,\n    way: Way<'_>,\n) -> c_int {\npub fn mpi_x(way: Way<'_>) -> c_int {";
         let found: Vec<_> = declarations(ways).collect();
         assert_eq!(found, [declared(1, "mpi_bcast", true), declared(5, "mpi_x", true)]);
     }

@@ -69,6 +69,14 @@ impl CType {
     }
 }
 
+impl CType {
+    /// The Rust type of what is behind the address, for a type that is an address.
+    pub fn rust_element(&self) -> String {
+        let rust = self.rust();
+        rust.strip_prefix("*mut ").or_else(|| rust.strip_prefix("*const ")).unwrap_or(&rust).to_string()
+    }
+}
+
 impl Parameter {
     /// Reads `const void* buf`, `char* argv[]`, `void *invec`.
     pub fn parse(text: &str) -> Option<Parameter> {

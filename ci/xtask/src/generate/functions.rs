@@ -30,10 +30,10 @@ pub fn chapters_module() -> String {
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments)]\n\
          // A constant of the C ABI decides which casts are needed; on this platform some are not.\n\
          #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]\n\
-         // Some bodies are safe functions.\n\
+         // A function whose arguments are handles and numbers claims nothing.\n\
          #![allow(unused_unsafe)]\n\n\
          use std::ffi::{{c_char, c_double, c_int, c_void}};\n\n\
-         use crate::bodies;\nuse crate::bodies::ways::Way;\nuse crate::convert::*;\n\
+         use crate::bodies;\nuse crate::bodies::ways::Way;\nuse crate::claims::*;\nuse crate::convert::*;\n\
          use crate::entry::{{Target, exported}};\nuse crate::generated::constants::*;\n\
          use crate::missing::{{clear, clear_status, unsupported}};\nuse crate::types::*;\n\n{modules}"
     )
@@ -61,12 +61,8 @@ pub fn body_signatures(tables: &Tables, bodies: &Bodies, prefixes: &[String]) ->
         let parameters = body_parameters(tables, bodies, function);
         let list: Vec<_> = parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
         let (name, result) = (function.body_name(), function.result.rust());
-        let _ = writeln!(
-            text,
-            "// {}: {state}\npub unsafe fn {name}({}) -> {result}",
-            function.name,
-            list.join(", ")
-        );
+        let _ =
+            writeln!(text, "// {}: {state}\npub fn {name}({}) -> {result}", function.name, list.join(", "));
     }
     text
 }
@@ -113,14 +109,16 @@ fn body(function: &Function, route: Route<'_>) -> Result<String, Error> {
 
 fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: Option<Way>) -> String {
     let pairs = function.parameters.iter().zip(conversions);
-    let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
+    let arguments = pairs.map(|(parameter, conversion)| conversion.argument(function, parameter));
     let list: Vec<_> = arguments.chain(way.map(|way| way.argument(function))).collect();
     broken(&format!("        {}", body.path), &list, "") + "\n"
 }
 
 /// What a function without a body does: it puts nothing where its results would go, and says that it is not there.
 fn unsupported_call(function: &Function) -> String {
-    let cleared: String = cleared(function).map(|(how, name)| format!("        {how}({name});\n")).collect();
+    let cleared: String = cleared(function)
+        .map(|(how, claim, name)| format!("        {how}({claim}::claim({name}));\n"))
+        .collect();
     let answer = match tool_code(function) {
         Some(code) => format!("bodies::tools::answer({code})"),
         None => format!("unsupported(\"{}\", {})", function.name, target(function)),
@@ -129,7 +127,7 @@ fn unsupported_call(function: &Function) -> String {
 }
 
 /// The parameters in which a function without a body leaves nothing, and by which function that is put there.
-fn cleared(function: &Function) -> impl Iterator<Item = (&'static str, &str)> {
+fn cleared(function: &Function) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
     let is_tool = function.name.starts_with("MPI_T_");
     // What these are given is a handle already.
     let keeps = function.name.ends_with("_free") || function.name.ends_with("_close");
@@ -141,11 +139,14 @@ fn cleared(function: &Function) -> impl Iterator<Item = (&'static str, &str)> {
             return None;
         }
         match base.as_str() {
-            "MPI_Status" => Some("clear_status"),
-            base => (base == "int" || CLEARED.contains(&base)).then_some("clear"),
+            "MPI_Status" => Some(("clear_status", "StatusPlace")),
+            base => (base == "int" || CLEARED.contains(&base)).then_some(("clear", "Place")),
         }
     };
-    function.parameters.iter().filter_map(move |parameter| Some((how(parameter)?, parameter.name.as_str())))
+    function.parameters.iter().filter_map(move |parameter| {
+        let (how, claim) = how(parameter)?;
+        Some((how, claim, parameter.name.as_str()))
+    })
 }
 
 /// What a function of the tool interface answers that asks for one of the things that there are none of.
@@ -240,6 +241,7 @@ mod tests {
             since: "2.0".into(),
             deprecated_in: String::new(),
             note: String::new(),
+            claims: vec![],
             is_beyond: false,
         }
     }
@@ -258,8 +260,11 @@ mod tests {
         let mut tool = function("int", "int cvar_index; char* name; int* name_len; MPI_T_enum* enumtype");
         tool.name = "MPI_T_cvar_get_some".into();
         let text = body(&tool, Route::Missing).unwrap();
-        assert!(text.contains("MPI_T_ERR_INVALID_INDEX") && text.contains("clear(enumtype)"), "{text}");
-        assert!(!text.contains("clear(name"), "{text}");
+        assert!(
+            text.contains("MPI_T_ERR_INVALID_INDEX") && text.contains("clear(Place::claim(enumtype))"),
+            "{text}"
+        );
+        assert!(!text.contains("claim(name"), "{text}");
         tool.parameters = parse_list("MPI_T_cvar_handle handle; void* buf", ';').unwrap();
         assert!(body(&tool, Route::Missing).unwrap().contains("MPI_T_ERR_INVALID_HANDLE"));
     }
@@ -269,8 +274,12 @@ mod tests {
         let opening =
             function("int", "MPI_Comm comm; const char* name; int given[]; MPI_File* fh; MPI_Status* status");
         let text = body(&opening, Route::Missing).unwrap();
-        assert!(text.contains("clear(fh)") && text.contains("clear_status(status)"), "{text}");
-        assert!(!text.contains("clear(name)") && !text.contains("clear(given)"), "{text}");
+        assert!(
+            text.contains("clear(Place::claim(fh))")
+                && text.contains("clear_status(StatusPlace::claim(status))"),
+            "{text}"
+        );
+        assert!(!text.contains("(name)") && !text.contains("(given)"), "{text}");
         let mut closing = function("int", "MPI_File* fh");
         closing.name = "MPI_File_close".into();
         assert!(!body(&closing, Route::Missing).unwrap().contains("clear"));

@@ -10,6 +10,7 @@
 //! serves them all.
 
 use super::bodies::{Bodies, Body};
+use super::claims::Claim;
 use super::ctype::{CType, Parameter};
 use super::tables::{Function, Tables};
 
@@ -39,8 +40,8 @@ impl Way {
         let name = function.name.trim_end_matches("_c");
         match self {
             Way::Blocking => format!("Way::blocking(\"{name}\")"),
-            Way::Begun => format!("Way::begun(\"{name}\", request)"),
-            Way::Planned => format!("Way::planned(\"{name}\", info, request)"),
+            Way::Begun => format!("Way::begun(\"{name}\", Place::claim(request))"),
+            Way::Planned => format!("Way::planned(\"{name}\", info, Place::claim(request))"),
         }
     }
 
@@ -115,27 +116,44 @@ pub fn body_parameters(tables: &Tables, bodies: &Bodies, function: &Function) ->
     let large_form = large_form(tables, function).filter(|large| bodies.find(&large.body_name()).is_none());
     let conversions = large_form.and_then(|large| conversions(function, large));
     let pairs = function.parameters.iter().zip(conversions.unwrap_or_else(|| as_they_are(function)));
-    pairs.map(|(parameter, conversion)| (parameter.name.clone(), conversion.body_type(parameter))).collect()
+    pairs
+        .map(|(parameter, conversion)| (parameter.name.clone(), conversion.body_type(function, parameter)))
+        .collect()
 }
 
 impl Conversion {
     /// The Rust type that the body takes.
-    pub fn body_type(self, parameter: &Parameter) -> String {
+    pub fn body_type(self, function: &Function, parameter: &Parameter) -> String {
+        let claim = Claim::of(function, parameter);
         match self {
-            Conversion::Same => parameter.ctype.rust(),
-            Conversion::Widen(name) | Conversion::Wrap(name) => name.to_string(),
+            Conversion::Same => claim.map_or_else(|| parameter.ctype.rust(), |claim| claim.body_type()),
+            Conversion::Widen(name) => name.to_string(),
+            Conversion::Wrap(wrapper) => match claim {
+                Some(claim) => format!("{}<'_>", wrapper_of(wrapper, &claim)),
+                None => wrapper.to_string(),
+            },
         }
     }
 
     /// The Rust expression that makes the body's argument of the parameter, in the form that has it.
-    pub fn argument(self, parameter: &Parameter) -> String {
+    pub fn argument(self, function: &Function, parameter: &Parameter) -> String {
         let Parameter { ctype, name } = parameter;
+        let claim = Claim::of(function, parameter);
+        let claimed = claim.as_ref().map_or_else(|| name.clone(), |claim| claim.expression(name));
         match self {
             Conversion::Widen(wide) if ctype.base != wide => format!("{name} as {wide}"),
-            Conversion::Wrap(wrapper) => format!("{wrapper}::{}({name})", variant(ctype)),
-            Conversion::Same | Conversion::Widen(_) => name.clone(),
+            Conversion::Wrap(wrapper) => {
+                let wrapper = claim.as_ref().map_or(wrapper, |claim| wrapper_of(wrapper, claim));
+                format!("{wrapper}::{}({claimed})", variant(ctype))
+            }
+            Conversion::Same | Conversion::Widen(_) => claimed,
         }
     }
+}
+
+/// The enum that holds a number in either width: another one where the number is read as well.
+fn wrapper_of(wrapper: &'static str, claim: &Claim) -> &'static str {
+    if claim.kind() == "Variable" { "Position" } else { wrapper }
 }
 
 /// `MPI_Send_c` and `MPI_Type_size_x` are served by the body of the base, if it is one that can be shared.
@@ -214,6 +232,7 @@ mod tests {
             since: "3.0".into(),
             deprecated_in: String::new(),
             note: String::new(),
+            claims: vec![],
             is_beyond: false,
         }
     }
@@ -250,7 +269,7 @@ mod tests {
             }
             Route::To(_, conversions, way) => {
                 let pairs = function.parameters.iter().zip(conversions);
-                let arguments = pairs.map(|(parameter, conversion)| conversion.argument(parameter));
+                let arguments = pairs.map(|(parameter, conversion)| conversion.argument(function, parameter));
                 arguments.chain(way.map(|way| way.argument(function))).collect::<Vec<_>>().join(", ")
             }
         }
@@ -260,23 +279,41 @@ mod tests {
     fn one_body_serves_every_way() {
         let body = &["mpi_bcast*"];
         assert_eq!(arguments(body, "MPI_Bcast_c"), "n, Way::blocking(\"MPI_Bcast\")");
-        assert_eq!(arguments(body, "MPI_Ibcast"), "n as MPI_Count, Way::begun(\"MPI_Ibcast\", request)");
-        assert_eq!(arguments(body, "MPI_Ibcast_c"), "n, Way::begun(\"MPI_Ibcast\", request)");
-        let planned = "n as MPI_Count, Way::planned(\"MPI_Bcast_init\", info, request)";
+        assert_eq!(
+            arguments(body, "MPI_Ibcast"),
+            "n as MPI_Count, Way::begun(\"MPI_Ibcast\", Place::claim(request))"
+        );
+        assert_eq!(arguments(body, "MPI_Ibcast_c"), "n, Way::begun(\"MPI_Ibcast\", Place::claim(request))");
+        let planned = "n as MPI_Count, Way::planned(\"MPI_Bcast_init\", info, Place::claim(request))";
         assert_eq!(arguments(body, "MPI_Bcast_init"), planned);
         assert_eq!(arguments(&["mpi_bcast"], "MPI_Ibcast"), "missing");
-        assert_eq!(arguments(&["mpi_bcast*", "mpi_ibcast"], "MPI_Ibcast"), "n as MPI_Count, request");
+        assert_eq!(
+            arguments(&["mpi_bcast*", "mpi_ibcast"], "MPI_Ibcast"),
+            "n as MPI_Count, Place::claim(request)"
+        );
     }
 
     #[test]
     fn one_body_serves_every_form() {
-        assert_eq!(arguments(&["mpi_type_size"], "MPI_Type_size"), "datatype, CountOut::Int(size)");
-        assert_eq!(arguments(&["mpi_type_size"], "MPI_Type_size_c"), "datatype, CountOut::Count(size)");
-        assert_eq!(arguments(&["mpi_type_size"], "MPI_Type_size_x"), "datatype, CountOut::Count(size)");
+        assert_eq!(
+            arguments(&["mpi_type_size"], "MPI_Type_size"),
+            "datatype, CountOut::Int(Place::claim(size))"
+        );
+        assert_eq!(
+            arguments(&["mpi_type_size"], "MPI_Type_size_c"),
+            "datatype, CountOut::Count(Place::claim(size))"
+        );
+        assert_eq!(
+            arguments(&["mpi_type_size"], "MPI_Type_size_x"),
+            "datatype, CountOut::Count(Place::claim(size))"
+        );
         let base = arguments(&["mpi_gatherv"], "MPI_Gatherv");
-        assert_eq!(base, "n as MPI_Count, Counts::Int(counts), Displacements::Int(displs)");
+        assert_eq!(
+            base,
+            "n as MPI_Count, Counts::Int(List::claim(counts)), Displacements::Int(List::claim(displs))"
+        );
         let large = arguments(&["mpi_gatherv"], "MPI_Gatherv_c");
-        assert_eq!(large, "n, Counts::Count(counts), Displacements::Aint(displs)");
+        assert_eq!(large, "n, Counts::Count(List::claim(counts)), Displacements::Aint(List::claim(displs))");
     }
 
     #[test]
@@ -299,6 +336,6 @@ mod tests {
         let (tables, bodies) = (tables(), Bodies::of(&[]));
         let parameters = body_parameters(&tables, &bodies, tables.function("MPI_Gatherv").unwrap());
         let types: Vec<_> = parameters.iter().map(|(_, kind)| kind.as_str()).collect();
-        assert_eq!(types, ["MPI_Count", "Counts", "Displacements"]);
+        assert_eq!(types, ["MPI_Count", "Counts<'_>", "Displacements<'_>"]);
     }
 }

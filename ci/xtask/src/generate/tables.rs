@@ -98,6 +98,9 @@ pub struct Function {
     pub deprecated_in: String,
     /// A remark for the reader of the declaration; may be empty.
     pub note: String,
+    /// What those parameters are claimed as whose type does not say it: their names, and types of
+    /// `crates/abi/src/claims.rs`.
+    pub claims: Vec<(String, String)>,
     /// The ABI does not have it.
     pub is_beyond: bool,
 }
@@ -157,6 +160,7 @@ impl Function {
             since: row.cell("since")?.to_string(),
             deprecated_in: row.cell("deprecated_in")?.to_string(),
             note: row.cell("note")?.to_string(),
+            claims: claims(row)?,
             is_beyond: row.is_beyond,
         };
         let known = CHAPTERS.iter().any(|chapter| chapter.key == function.chapter);
@@ -252,6 +256,19 @@ fn parse_value(text: &str) -> Option<i64> {
         Some(digits) => i64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// `request: Variable; status: StatusVariable`, of parameters that there are.
+fn claims(row: &Row) -> Result<Vec<(String, String)>, Error> {
+    let parameters = parse_list(row.cell("parameters")?, ';').unwrap_or_default();
+    let claim = |text: &str| {
+        let (name, claim) = text.split_once(':').ok_or_else(|| row.error("unreadable claim"))?;
+        match parameters.iter().any(|parameter| parameter.name == name.trim()) {
+            true => Ok((name.trim().to_string(), claim.trim().to_string())),
+            false => Err(row.error("a claim of a parameter that is not there")),
+        }
+    };
+    row.cell("claims")?.split(';').filter(|text| !text.trim().is_empty()).map(claim).collect()
 }
 
 /// `int MPI_SOURCE @0; int MPI_TAG @4` without the offsets, which the layout tests read from the table.

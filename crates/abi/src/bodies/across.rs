@@ -1,7 +1,7 @@
 //! Collective operations over the two groups of an inter-communicator (MPI 5.0 §6.2.3): what one group gives, the other
 //! gets. Nothing is in place there, since nobody gets what it gives.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use weft::collectives::{Crossing, Operator, Root};
 use weft::{Class, Communicator, Error, Rank, Result};
@@ -10,6 +10,7 @@ use crate::bodies::collectives::{refuse_in_place, whole};
 use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::reductions::Reduction;
 use crate::bodies::ways::{Described, Side, Way, What};
+use crate::claims::{Buffer, Received, Sent};
 use crate::generated::constants::*;
 use crate::parts::Piece;
 use crate::state::Runtime;
@@ -17,14 +18,14 @@ use crate::types::*;
 
 /// An operation that was called with an inter-communicator.
 pub(crate) struct OverTwo<'a> {
-    way: &'a Way,
+    way: &'a Way<'a>,
     comm: &'a Communicator,
 }
 
 impl<'a> OverTwo<'a> {
     /// `None` where the communicator has one group.
     #[inline]
-    pub(crate) fn of(way: &'a Way, comm: &'a Communicator) -> Option<OverTwo<'a>> {
+    pub(crate) fn of(way: &'a Way<'a>, comm: &'a Communicator) -> Option<OverTwo<'a>> {
         comm.is_inter().then_some(OverTwo { way, comm })
     }
 
@@ -34,7 +35,12 @@ impl<'a> OverTwo<'a> {
     }
 
     /// An operation in which no rank is the root; each gives and gets something.
-    pub(crate) fn even(&self, crossing: Crossing, gives: Side, gets: Side) -> Result<Described> {
+    pub(crate) fn even(
+        &self,
+        crossing: Crossing,
+        gives: Side<Sent>,
+        gets: Side<Received>,
+    ) -> Result<Described> {
         self.way.check(self.comm, || self.way.name().to_owned())?;
         Ok(self.describe(crossing, gives, gets))
     }
@@ -44,8 +50,8 @@ impl<'a> OverTwo<'a> {
         &self,
         root: c_int,
         crossing: impl FnOnce(Root) -> Crossing,
-        gives: impl FnOnce() -> Result<Side>,
-        gets: impl FnOnce() -> Result<Side>,
+        gives: impl FnOnce() -> Result<Side<Sent>>,
+        gets: impl FnOnce() -> Result<Side<Received>>,
     ) -> Result<Described> {
         let root = self.root(root)?;
         self.rooted(root, crossing(root), || Ok((Side::none(), gets()?)), || Ok((gives()?, Side::none())))
@@ -56,8 +62,8 @@ impl<'a> OverTwo<'a> {
         &self,
         root: c_int,
         crossing: impl FnOnce(Root) -> Crossing,
-        gives: impl FnOnce() -> Result<Side>,
-        gets: impl FnOnce() -> Result<Side>,
+        gives: impl FnOnce() -> Result<Side<Sent>>,
+        gets: impl FnOnce() -> Result<Side<Received>>,
     ) -> Result<Described> {
         let root = self.root(root)?;
         self.rooted(root, crossing(root), || Ok((gives()?, Side::none())), || Ok((Side::none(), gets()?)))
@@ -67,7 +73,7 @@ impl<'a> OverTwo<'a> {
     pub(crate) fn bcast(
         &self,
         root: c_int,
-        buffer: impl FnOnce() -> Result<(Side, usize)>,
+        buffer: impl FnOnce() -> Result<(Side<Received>, usize)>,
     ) -> Result<Described> {
         let root = self.root(root)?;
         let (buffer, bytes) = if root == Root::Elsewhere { (Side::none(), 0) } else { buffer()? };
@@ -82,8 +88,8 @@ impl<'a> OverTwo<'a> {
         &self,
         root: c_int,
         reduction: impl FnOnce() -> Result<Reduction>,
-        gives: impl FnOnce() -> Result<Side>,
-        gets: impl FnOnce() -> Result<Side>,
+        gives: impl FnOnce() -> Result<Side<Sent>>,
+        gets: impl FnOnce() -> Result<Side<Received>>,
     ) -> Result<Described> {
         if self.root(root)? == Root::Elsewhere {
             let nothing = |root| Crossing::Reduce { root, count: 0, operator: NOTHING };
@@ -102,8 +108,8 @@ impl<'a> OverTwo<'a> {
         &self,
         root: Root,
         crossing: Crossing,
-        at_root: impl FnOnce() -> Result<(Side, Side)>,
-        at_others: impl FnOnce() -> Result<(Side, Side)>,
+        at_root: impl FnOnce() -> Result<(Side<Sent>, Side<Received>)>,
+        at_others: impl FnOnce() -> Result<(Side<Sent>, Side<Received>)>,
     ) -> Result<Described> {
         let (gives, gets) = match root {
             Root::Here => at_root()?,
@@ -120,7 +126,7 @@ impl<'a> OverTwo<'a> {
         Error::new(Class::Communicator, what)
     }
 
-    fn describe(&self, crossing: Crossing, gives: Side, gets: Side) -> Described {
+    fn describe(&self, crossing: Crossing, gives: Side<Sent>, gets: Side<Received>) -> Described {
         Described::new(What::Across(crossing), gives, gets, false)
     }
 
@@ -153,30 +159,30 @@ impl<'a> OverTwo<'a> {
 }
 
 /// A buffer of `count` elements.
-pub(crate) fn part(
+pub(crate) fn part<B: Buffer>(
     runtime: &'static Runtime,
-    buffer: *const c_void,
+    buffer: B,
     count: i64,
     datatype: MPI_Datatype,
-) -> Result<Side> {
+) -> Result<Side<B>> {
     refuse_in_place(buffer)?;
     Ok(Side::whole(buffer, whole(runtime, count, datatype)?))
 }
 
 /// Pieces of a buffer.
-pub(crate) fn listed_side(buffer: *const c_void, pieces: Vec<Piece>) -> Result<Side> {
+pub(crate) fn listed_side<B: Buffer>(buffer: B, pieces: Vec<Piece>) -> Result<Side<B>> {
     refuse_in_place(buffer)?;
     Ok(Side::listed(buffer, pieces))
 }
 
 /// A buffer of `count` elements for each of so many ranks, one behind the other.
-pub(crate) fn parts(
+pub(crate) fn parts<B: Buffer>(
     runtime: &'static Runtime,
     ranks: usize,
-    buffer: *const c_void,
+    buffer: B,
     count: i64,
     datatype: MPI_Datatype,
-) -> Result<Side> {
+) -> Result<Side<B>> {
     refuse_in_place(buffer)?;
     let extent = resolve_committed(runtime, datatype)?.extent();
     let piece = |rank: usize| {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use weft::{Allocation, Class, Error, Result};
 
 use crate::bodies::info::{self, Pairs};
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::objects::lock;
 use crate::state::call;
@@ -28,13 +28,9 @@ struct Piece {
 
 /// Allocates memory, at least at the beginning of a cache line, or aligned as the info key
 /// `mpi_minimum_memory_alignment` asks.
-///
-/// # Safety
-/// `baseptr` is null or the address of a pointer, writable.
-pub unsafe fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
+pub fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Place<'_, *mut c_void>) -> c_int {
     call("MPI_Alloc_mem", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(baseptr.cast::<*mut c_void>(), "baseptr")? };
+        let place = baseptr.checked("baseptr")?;
         let layout = layout(size, &info::pairs(info)?)?;
         let memory = Allocation::new(layout, runtime.process().shared_heap())?;
         let (start, bytes) = (memory.start(), layout.size());
@@ -68,10 +64,7 @@ fn layout(size: MPI_Aint, hints: &Pairs) -> Result<Layout> {
 }
 
 /// Frees memory of [`mpi_alloc_mem`]. A null pointer is nothing to free.
-///
-/// # Safety
-/// Nobody uses the memory any more.
-pub unsafe fn mpi_free_mem(base: *mut c_void) -> c_int {
+pub fn mpi_free_mem(base: *mut c_void) -> c_int {
     call("MPI_Free_mem", Target::World, |_| {
         if base.is_null() {
             return Ok(());
@@ -93,15 +86,13 @@ mod tests {
     use std::ptr::{null_mut, without_provenance_mut};
 
     fn new(size: MPI_Aint, info: MPI_Info) -> Answer<*mut u8> {
-        let mut base: *mut u8 = null_mut();
-        // SAFETY: `base` is a pointer.
-        let code = unsafe { mpi_alloc_mem(size, info, (&raw mut base).cast()) };
-        if code == MPI_SUCCESS { Ok(base) } else { Err(code) }
+        let mut base = null_mut();
+        let code = mpi_alloc_mem(size, info, Place::of(&mut base));
+        if code == MPI_SUCCESS { Ok(base.cast()) } else { Err(code) }
     }
 
     fn free(base: *mut u8) -> c_int {
-        // SAFETY: no test uses what it has freed.
-        unsafe { mpi_free_mem(base.cast()) }
+        mpi_free_mem(base.cast())
     }
 
     #[test]
@@ -134,8 +125,7 @@ mod tests {
         assert_eq!(new(MPI_Aint::MAX, MPI_INFO_NULL), Err(MPI_ERR_ARG));
         assert_eq!(new(1 << 60, MPI_INFO_NULL), Err(MPI_ERR_NO_MEM));
         assert_eq!(new(8, MPI_Info::from_value(0x5000)), Err(MPI_ERR_INFO));
-        // SAFETY: null is refused.
-        assert_eq!(unsafe { mpi_alloc_mem(8, MPI_INFO_NULL, null_mut()) }, MPI_ERR_ARG);
+        assert_eq!(mpi_alloc_mem(8, MPI_INFO_NULL, Place::NULL), MPI_ERR_ARG);
         assert_eq!([free(null_mut()), free(without_provenance_mut(0x1000))], [MPI_SUCCESS, MPI_ERR_BASE]);
     }
 }

@@ -14,7 +14,7 @@ use weft::{Class, Error, Result, Session};
 
 use crate::bodies::datatypes;
 use crate::bodies::error_codes::last_used_code;
-use crate::bodies::pointers::Place;
+use crate::claims::{Place, Variable};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -292,16 +292,13 @@ pub(crate) fn delete_of_type(attributes: &Attributes, handle: MPI_Datatype) -> R
     delete_attributes(attributes, Owner::Type(handle))
 }
 
-/// # Safety
-/// `keyval` is null or writable.
-unsafe fn create(
+fn create(
     name: &'static str,
     callbacks: Callbacks,
-    keyval: *mut c_int,
+    keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    let place = unsafe { Place::new(keyval, "keyval") };
+    let place = keyval.checked("keyval");
     let created = place.and_then(|place| {
         let mut next = lock(&NEXT);
         let number = *next;
@@ -314,13 +311,10 @@ unsafe fn create(
     finish(name, Target::World, created)
 }
 
-/// # Safety
-/// `keyval` is null or writable.
-unsafe fn free(name: &'static str, owner: Owner, keyval: *mut c_int) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    let place = unsafe { Place::new(keyval, "keyval") };
+fn free(name: &'static str, owner: Owner, keyval: Variable<'_, c_int>) -> c_int {
+    let place = keyval.checked("keyval");
     let freed = place.and_then(|place| {
-        let number = place.value();
+        let number = place.get();
         let mut keys = lock(&KEYS);
         match keys.get_mut(&number) {
             Some(key) if !key.serves(owner) => return Err(no_key(number)),
@@ -337,28 +331,21 @@ unsafe fn free(name: &'static str, owner: Owner, keyval: *mut c_int) -> c_int {
 }
 
 /// A key for attributes of communicators.
-///
-/// # Safety
-/// The functions are predefined or of their types; `comm_keyval` is null or writable.
-pub unsafe fn mpi_comm_create_keyval(
+pub fn mpi_comm_create_keyval(
     comm_copy_attr_fn: MPI_Comm_copy_attr_function,
     comm_delete_attr_fn: MPI_Comm_delete_attr_function,
-    comm_keyval: *mut c_int,
+    comm_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     let callbacks = Callbacks::Comm(comm_copy_attr_fn, comm_delete_attr_fn);
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Comm_create_keyval", callbacks, comm_keyval, extra_state) }
+    create("MPI_Comm_create_keyval", callbacks, comm_keyval, extra_state)
 }
 
 /// A key for attributes of communicators, by its name of MPI 1.
-///
-/// # Safety
-/// As for [`mpi_comm_create_keyval`].
-pub unsafe fn mpi_keyval_create(
+pub fn mpi_keyval_create(
     copy_fn: MPI_Copy_function,
     delete_fn: MPI_Delete_function,
-    keyval: *mut c_int,
+    keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     // The types are the same under two names, and so are the predefined functions.
@@ -375,74 +362,49 @@ pub unsafe fn mpi_keyval_create(
         let delete = delete.map_or(MPI_COMM_NULL_DELETE_FN, MPI_Comm_delete_attr_function::from_function);
         Callbacks::Comm(copy, delete)
     };
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Keyval_create", callbacks, keyval, extra_state) }
+    create("MPI_Keyval_create", callbacks, keyval, extra_state)
 }
 
 /// A key for attributes of datatypes.
-///
-/// # Safety
-/// As for [`mpi_comm_create_keyval`].
-pub unsafe fn mpi_type_create_keyval(
+pub fn mpi_type_create_keyval(
     type_copy_attr_fn: MPI_Type_copy_attr_function,
     type_delete_attr_fn: MPI_Type_delete_attr_function,
-    type_keyval: *mut c_int,
+    type_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     let callbacks = Callbacks::Type(type_copy_attr_fn, type_delete_attr_fn);
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Type_create_keyval", callbacks, type_keyval, extra_state) }
+    create("MPI_Type_create_keyval", callbacks, type_keyval, extra_state)
 }
 
 /// Gives a key up; attributes that hang on it stay until they are deleted.
-///
-/// # Safety
-/// `comm_keyval` is null or a key, writable.
-pub unsafe fn mpi_comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { free("MPI_Comm_free_keyval", Owner::Comm(MPI_COMM_NULL), comm_keyval) }
+pub fn mpi_comm_free_keyval(comm_keyval: Variable<'_, c_int>) -> c_int {
+    free("MPI_Comm_free_keyval", Owner::Comm(MPI_COMM_NULL), comm_keyval)
 }
 
 /// As [`mpi_comm_free_keyval`], by its name of MPI 1.
-///
-/// # Safety
-/// As for [`mpi_comm_free_keyval`].
-pub unsafe fn mpi_keyval_free(keyval: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { free("MPI_Keyval_free", Owner::Comm(MPI_COMM_NULL), keyval) }
+pub fn mpi_keyval_free(keyval: Variable<'_, c_int>) -> c_int {
+    free("MPI_Keyval_free", Owner::Comm(MPI_COMM_NULL), keyval)
 }
 
 /// As [`mpi_comm_free_keyval`], for datatypes.
-///
-/// # Safety
-/// As for [`mpi_comm_free_keyval`].
-pub unsafe fn mpi_type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { free("MPI_Type_free_keyval", Owner::Type(MPI_DATATYPE_NULL), type_keyval) }
+pub fn mpi_type_free_keyval(type_keyval: Variable<'_, c_int>) -> c_int {
+    free("MPI_Type_free_keyval", Owner::Type(MPI_DATATYPE_NULL), type_keyval)
 }
 
 /// A key for attributes of windows. Its copy function is never called, since windows have no duplicates.
-///
-/// # Safety
-/// As for [`mpi_comm_create_keyval`].
-pub unsafe fn mpi_win_create_keyval(
+pub fn mpi_win_create_keyval(
     _win_copy_attr_fn: MPI_Win_copy_attr_function,
     win_delete_attr_fn: MPI_Win_delete_attr_function,
-    win_keyval: *mut c_int,
+    win_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     let callbacks = Callbacks::Win(win_delete_attr_fn);
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Win_create_keyval", callbacks, win_keyval, extra_state) }
+    create("MPI_Win_create_keyval", callbacks, win_keyval, extra_state)
 }
 
 /// As [`mpi_comm_free_keyval`], for windows.
-///
-/// # Safety
-/// As for [`mpi_comm_free_keyval`].
-pub unsafe fn mpi_win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { free("MPI_Win_free_keyval", Owner::Win(MPI_WIN_NULL), win_keyval) }
+pub fn mpi_win_free_keyval(win_keyval: Variable<'_, c_int>) -> c_int {
+    free("MPI_Win_free_keyval", Owner::Win(MPI_WIN_NULL), win_keyval)
 }
 
 fn set_of_comm(name: &'static str, comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> c_int {
@@ -457,14 +419,12 @@ fn delete_of_comm(name: &'static str, comm: MPI_Comm, keyval: c_int) -> c_int {
     })
 }
 
-/// # Safety
-/// `value` is null or the address of a pointer, `flag` null; or both are writable.
-unsafe fn get_of_comm(
+fn get_of_comm(
     name: &'static str,
     comm: MPI_Comm,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
+    value: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     call(name, Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
@@ -476,17 +436,16 @@ unsafe fn get_of_comm(
                 value_of(&object.attributes, keyval).map(without_provenance_mut)
             }
         };
-        // SAFETY: the caller's promise is handed on.
-        unsafe { tell(found, value, flag) }
+        tell(found, value, flag)
     })
 }
 
-/// # Safety
-/// As for [`get_of_comm`].
-pub(crate) unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
-    // SAFETY: the caller's promise is handed on.
-    let (value, flag) =
-        unsafe { (Place::new(value.cast::<*mut c_void>(), "attribute_val")?, Place::new(flag, "flag")?) };
+pub(crate) fn tell(
+    found: Option<*mut c_void>,
+    value: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
+) -> Result<()> {
+    let (value, flag) = (value.checked("attribute_val")?, flag.checked("flag")?);
     if let Some(found) = found {
         value.set(found);
     }
@@ -495,74 +454,47 @@ pub(crate) unsafe fn tell(found: Option<*mut c_void>, value: *mut c_void, flag: 
 }
 
 /// Hangs a value on a communicator; the delete function is called for the one that was there.
-///
-/// # Safety
-/// None: the value is not looked at.
-pub unsafe fn mpi_comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+pub fn mpi_comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
     set_of_comm("MPI_Comm_set_attr", comm, comm_keyval, attribute_val)
 }
 
 /// As [`mpi_comm_set_attr`], by its name of MPI 1.
-///
-/// # Safety
-/// None: the value is not looked at.
-pub unsafe fn mpi_attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
+pub fn mpi_attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
     set_of_comm("MPI_Attr_put", comm, keyval, attribute_val)
 }
 
 /// The value that hangs on a communicator under a key. Predefined keys are known on every communicator.
-///
-/// # Safety
-/// `attribute_val` is null or the address of a pointer, `flag` is null or writable.
-pub unsafe fn mpi_comm_get_attr(
+pub fn mpi_comm_get_attr(
     comm: MPI_Comm,
     comm_keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { get_of_comm("MPI_Comm_get_attr", comm, comm_keyval, attribute_val, flag) }
+    get_of_comm("MPI_Comm_get_attr", comm, comm_keyval, attribute_val, flag)
 }
 
 /// As [`mpi_comm_get_attr`], by its name of MPI 1.
-///
-/// # Safety
-/// As for [`mpi_comm_get_attr`].
-pub unsafe fn mpi_attr_get(
+pub fn mpi_attr_get(
     comm: MPI_Comm,
     keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { get_of_comm("MPI_Attr_get", comm, keyval, attribute_val, flag) }
+    get_of_comm("MPI_Attr_get", comm, keyval, attribute_val, flag)
 }
 
 /// Takes the value under a key away from a communicator.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
+pub fn mpi_comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
     delete_of_comm("MPI_Comm_delete_attr", comm, comm_keyval)
 }
 
 /// As [`mpi_comm_delete_attr`], by its name of MPI 1.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
+pub fn mpi_attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
     delete_of_comm("MPI_Attr_delete", comm, keyval)
 }
 
 /// Hangs a value on a datatype.
-///
-/// # Safety
-/// None: the value is not looked at.
-pub unsafe fn mpi_type_set_attr(
-    datatype: MPI_Datatype,
-    type_keyval: c_int,
-    attribute_val: *mut c_void,
-) -> c_int {
+pub fn mpi_type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
     call("MPI_Type_set_attr", Target::World, |runtime| {
         let attributes: Arc<Attributes> = datatypes::attributes(runtime, datatype)?;
         set(&attributes, Owner::Type(datatype), type_keyval, attribute_val.addr())
@@ -570,29 +502,22 @@ pub unsafe fn mpi_type_set_attr(
 }
 
 /// The value that hangs on a datatype under a key.
-///
-/// # Safety
-/// As for [`mpi_comm_get_attr`].
-pub unsafe fn mpi_type_get_attr(
+pub fn mpi_type_get_attr(
     datatype: MPI_Datatype,
     type_keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Type_get_attr", Target::World, |runtime| {
         let attributes = datatypes::attributes(runtime, datatype)?;
         usable(type_keyval, Owner::Type(datatype))?;
         let found = value_of(&attributes, type_keyval).map(without_provenance_mut);
-        // SAFETY: the program's promise is handed on.
-        unsafe { tell(found, attribute_val, flag) }
+        tell(found, attribute_val, flag)
     })
 }
 
 /// Takes the value under a key away from a datatype.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
+pub fn mpi_type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
     call("MPI_Type_delete_attr", Target::World, |runtime| {
         delete(&*datatypes::attributes(runtime, datatype)?, Owner::Type(datatype), type_keyval)
     })

@@ -58,15 +58,13 @@ fn new_key() -> (c_int, &'static Log) {
     let delete = MPI_Comm_delete_attr_function::from_function(note_deletion);
     let mut key = 0;
     let extra = std::ptr::from_ref(log).cast_mut().cast();
-    // SAFETY: functions of these types, and a writable place.
-    assert_eq!(unsafe { mpi_comm_create_keyval(copy, delete, &raw mut key, extra) }, MPI_SUCCESS);
+    assert_eq!(mpi_comm_create_keyval(copy, delete, Place::of(&mut key), extra), MPI_SUCCESS);
     (key, log)
 }
 
 fn predefined_key(copy: MPI_Comm_copy_attr_function) -> c_int {
     let mut key = 0;
-    // SAFETY: predefined functions, and a writable place.
-    let code = unsafe { mpi_comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, &raw mut key, null_mut()) };
+    let code = mpi_comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, Place::of(&mut key), null_mut());
     assert_eq!(code, MPI_SUCCESS);
     key
 }
@@ -87,8 +85,7 @@ fn values(object: &CommObject) -> Vec<usize> {
 
 fn get(comm: MPI_Comm, key: c_int) -> Answer<Option<usize>> {
     let (mut value, mut flag) = (null_mut::<c_void>(), -1);
-    // SAFETY: writable places.
-    let code = unsafe { mpi_comm_get_attr(comm, key, (&raw mut value).cast(), &raw mut flag) };
+    let code = mpi_comm_get_attr(comm, key, Place::of(&mut value), Place::of(&mut flag));
     if code == MPI_SUCCESS { Ok((flag == 1).then_some(value.addr())) } else { Err(code) }
 }
 
@@ -96,20 +93,17 @@ fn get(comm: MPI_Comm, key: c_int) -> Answer<Option<usize>> {
 fn values_are_set_replaced_found_and_deleted() {
     testing::start();
     let (key, log) = new_key();
-    // SAFETY: handles and numbers; values are never looked at.
-    unsafe {
-        assert_eq!(get(MPI_COMM_SELF, key), Ok(None));
-        for value in [5, 6] {
-            assert_eq!(mpi_comm_set_attr(MPI_COMM_SELF, key, without_provenance_mut(value)), MPI_SUCCESS);
-            assert_eq!(get(MPI_COMM_SELF, key), Ok(Some(value)));
-        }
-        assert_eq!(*lock(&log.deleted), [5]);
-        assert_eq!(mpi_comm_delete_attr(MPI_COMM_SELF, key), MPI_SUCCESS);
-        assert_eq!(*lock(&log.deleted), [5, 6]);
-        assert_eq!((get(MPI_COMM_SELF, key), get(MPI_COMM_WORLD, key)), (Ok(None), Ok(None)));
-        assert_eq!(mpi_comm_delete_attr(MPI_COMM_SELF, key), MPI_SUCCESS, "nothing to delete");
-        assert_eq!(lock(&log.deleted).len(), 2);
+    assert_eq!(get(MPI_COMM_SELF, key), Ok(None));
+    for value in [5, 6] {
+        assert_eq!(mpi_comm_set_attr(MPI_COMM_SELF, key, without_provenance_mut(value)), MPI_SUCCESS);
+        assert_eq!(get(MPI_COMM_SELF, key), Ok(Some(value)));
     }
+    assert_eq!(*lock(&log.deleted), [5]);
+    assert_eq!(mpi_comm_delete_attr(MPI_COMM_SELF, key), MPI_SUCCESS);
+    assert_eq!(*lock(&log.deleted), [5, 6]);
+    assert_eq!((get(MPI_COMM_SELF, key), get(MPI_COMM_WORLD, key)), (Ok(None), Ok(None)));
+    assert_eq!(mpi_comm_delete_attr(MPI_COMM_SELF, key), MPI_SUCCESS, "nothing to delete");
+    assert_eq!(lock(&log.deleted).len(), 2);
 }
 
 #[test]
@@ -118,13 +112,10 @@ fn a_freed_key_lives_on_in_what_hangs_on_it() {
     let object = object();
     put(&object, key, 7).unwrap();
     let mut freed = key;
-    // SAFETY: a writable place.
-    unsafe {
-        assert_eq!(mpi_comm_free_keyval(&raw mut freed), MPI_SUCCESS);
-        assert_eq!(freed, MPI_KEYVAL_INVALID);
-        assert_eq!(mpi_comm_free_keyval(&raw mut freed), MPI_ERR_KEYVAL);
-        assert_eq!(mpi_comm_free_keyval(null_mut()), MPI_ERR_ARG);
-    }
+    assert_eq!(mpi_comm_free_keyval(Variable::of(&mut freed)), MPI_SUCCESS);
+    assert_eq!(freed, MPI_KEYVAL_INVALID);
+    assert_eq!(mpi_comm_free_keyval(Variable::of(&mut freed)), MPI_ERR_KEYVAL);
+    assert_eq!(mpi_comm_free_keyval(Variable::NULL), MPI_ERR_ARG);
     put(&object, key, 8).unwrap();
     delete_all(&object, MPI_COMM_SELF).unwrap();
     assert_eq!(*lock(&log.deleted), [7, 8]);
@@ -204,11 +195,8 @@ fn predefined_keys_are_known_and_fixed() {
     for key in [MPI_IO, MPI_HOST, MPI_WTIME_IS_GLOBAL] {
         assert!(get(MPI_COMM_WORLD, key).unwrap().is_some(), "{key}");
     }
-    // SAFETY: handles and numbers; the value is never looked at.
-    unsafe {
-        assert_eq!(mpi_comm_set_attr(MPI_COMM_WORLD, MPI_TAG_UB, null_mut()), MPI_ERR_KEYVAL);
-        assert_eq!(mpi_comm_delete_attr(MPI_COMM_WORLD, MPI_TAG_UB), MPI_ERR_KEYVAL);
-    }
+    assert_eq!(mpi_comm_set_attr(MPI_COMM_WORLD, MPI_TAG_UB, null_mut()), MPI_ERR_KEYVAL);
+    assert_eq!(mpi_comm_delete_attr(MPI_COMM_WORLD, MPI_TAG_UB), MPI_ERR_KEYVAL);
     assert_eq!(get(MPI_COMM_WORLD, MPI_WIN_BASE), Err(MPI_ERR_KEYVAL));
     assert_eq!(get(MPI_COMM_WORLD, MPI_KEYVAL_INVALID), Err(MPI_ERR_KEYVAL));
     assert_eq!(get(MPI_COMM_NULL, MPI_TAG_UB), Err(MPI_ERR_COMM));
@@ -219,43 +207,44 @@ fn datatypes_have_attributes_of_their_own_keys() {
     testing::start();
     let (of_comms, _) = new_key();
     let (mut key, mut value, mut flag) = (0, null_mut::<c_void>(), -1);
-    // SAFETY: predefined functions, handles, numbers and writable places.
-    unsafe {
-        let code = mpi_type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, &raw mut key, null_mut());
-        assert_eq!(code, MPI_SUCCESS);
-        assert_eq!(mpi_type_set_attr(MPI_DOUBLE, key, without_provenance_mut(9)), MPI_SUCCESS);
-        let mut copy = MPI_DATATYPE_NULL;
-        assert_eq!(datatypes::mpi_type_dup(MPI_DOUBLE, &raw mut copy), MPI_SUCCESS);
-        for datatype in [MPI_DOUBLE, copy] {
-            let code = mpi_type_get_attr(datatype, key, (&raw mut value).cast(), &raw mut flag);
-            assert_eq!((code, flag, value.addr()), (MPI_SUCCESS, 1, 9));
-            assert_eq!(mpi_type_delete_attr(datatype, key), MPI_SUCCESS);
-            assert_eq!(mpi_type_get_attr(datatype, key, (&raw mut value).cast(), &raw mut flag), MPI_SUCCESS);
-            assert_eq!(flag, 0);
-        }
-        assert_eq!(mpi_type_set_attr(MPI_DOUBLE, of_comms, null_mut()), MPI_ERR_KEYVAL);
-        assert_eq!(mpi_comm_set_attr(MPI_COMM_SELF, key, null_mut()), MPI_ERR_KEYVAL);
-        assert_eq!(mpi_type_set_attr(MPI_DATATYPE_NULL, key, null_mut()), MPI_ERR_TYPE);
-        assert_eq!(mpi_type_get_attr(MPI_DOUBLE, key, null_mut(), &raw mut flag), MPI_ERR_ARG);
-        assert_eq!(datatypes::mpi_type_free(&raw mut copy), MPI_SUCCESS);
-        assert_eq!(mpi_type_free_keyval(&raw mut key), MPI_SUCCESS);
+    let code =
+        mpi_type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, Place::of(&mut key), null_mut());
+    assert_eq!(code, MPI_SUCCESS);
+    assert_eq!(mpi_type_set_attr(MPI_DOUBLE, key, without_provenance_mut(9)), MPI_SUCCESS);
+    let mut copy = MPI_DATATYPE_NULL;
+    assert_eq!(datatypes::mpi_type_dup(MPI_DOUBLE, Place::of(&mut copy)), MPI_SUCCESS);
+    for datatype in [MPI_DOUBLE, copy] {
+        let code = mpi_type_get_attr(datatype, key, Place::of(&mut value), Place::of(&mut flag));
+        assert_eq!((code, flag, value.addr()), (MPI_SUCCESS, 1, 9));
+        assert_eq!(mpi_type_delete_attr(datatype, key), MPI_SUCCESS);
+        assert_eq!(
+            mpi_type_get_attr(datatype, key, Place::of(&mut value), Place::of(&mut flag)),
+            MPI_SUCCESS
+        );
+        assert_eq!(flag, 0);
     }
+    assert_eq!(mpi_type_set_attr(MPI_DOUBLE, of_comms, null_mut()), MPI_ERR_KEYVAL);
+    assert_eq!(mpi_comm_set_attr(MPI_COMM_SELF, key, null_mut()), MPI_ERR_KEYVAL);
+    assert_eq!(mpi_type_set_attr(MPI_DATATYPE_NULL, key, null_mut()), MPI_ERR_TYPE);
+    assert_eq!(mpi_type_get_attr(MPI_DOUBLE, key, Place::NULL, Place::of(&mut flag)), MPI_ERR_ARG);
+    assert_eq!(datatypes::mpi_type_free(Variable::of(&mut copy)), MPI_SUCCESS);
+    assert_eq!(mpi_type_free_keyval(Variable::of(&mut key)), MPI_SUCCESS);
 }
 
 #[test]
 fn the_names_of_mpi_1_do_the_same() {
     testing::start();
     let (mut key, mut value, mut flag) = (0, null_mut::<c_void>(), -1);
-    // SAFETY: predefined functions, handles, numbers and writable places.
-    unsafe {
-        assert_eq!(mpi_keyval_create(MPI_DUP_FN, MPI_NULL_DELETE_FN, &raw mut key, null_mut()), MPI_SUCCESS);
-        assert_eq!(mpi_attr_put(MPI_COMM_SELF, key, without_provenance_mut(3)), MPI_SUCCESS);
-        assert_eq!(mpi_attr_get(MPI_COMM_SELF, key, (&raw mut value).cast(), &raw mut flag), MPI_SUCCESS);
-        assert_eq!((value.addr(), flag), (3, 1));
-        let (from, to) = (testing::start().comm(MPI_COMM_SELF).unwrap(), object());
-        copy_all((&from, MPI_COMM_SELF), (&to, MPI_COMM_SELF)).unwrap();
-        assert!(values(&to).contains(&3), "MPI_DUP_FN is understood");
-        assert_eq!(mpi_attr_delete(MPI_COMM_SELF, key), MPI_SUCCESS);
-        assert_eq!(mpi_keyval_free(&raw mut key), MPI_SUCCESS);
-    }
+    assert_eq!(
+        mpi_keyval_create(MPI_DUP_FN, MPI_NULL_DELETE_FN, Place::of(&mut key), null_mut()),
+        MPI_SUCCESS
+    );
+    assert_eq!(mpi_attr_put(MPI_COMM_SELF, key, without_provenance_mut(3)), MPI_SUCCESS);
+    assert_eq!(mpi_attr_get(MPI_COMM_SELF, key, Place::of(&mut value), Place::of(&mut flag)), MPI_SUCCESS);
+    assert_eq!((value.addr(), flag), (3, 1));
+    let (from, to) = (testing::start().comm(MPI_COMM_SELF).unwrap(), object());
+    copy_all((&from, MPI_COMM_SELF), (&to, MPI_COMM_SELF)).unwrap();
+    assert!(values(&to).contains(&3), "MPI_DUP_FN is understood");
+    assert_eq!(mpi_attr_delete(MPI_COMM_SELF, key), MPI_SUCCESS);
+    assert_eq!(mpi_keyval_free(Variable::of(&mut key)), MPI_SUCCESS);
 }

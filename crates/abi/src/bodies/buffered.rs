@@ -14,8 +14,8 @@ use weft::claims::{Heap, Mode, RequestId, Sending};
 use weft::{Class, Communicator, Error, Process, Rank, Result};
 
 use crate::bodies::point_to_point::{PlannedSend, Send};
-use crate::bodies::pointers::{Place, check_count_out};
 use crate::bodies::{completion, sessions};
+use crate::claims::{Place, Sent};
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -99,13 +99,9 @@ fn attach(slot: &Slot, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
 }
 
 /// Takes the buffer back, once all messages in it are gone.
-///
-/// # Safety
-/// `buffer_addr` is null or points to a pointer, writable; `size` is null or writable.
-unsafe fn detach(slot: &Slot, buffer_addr: *mut c_void, size: CountOut) -> Result<()> {
-    // SAFETY: the program's promise is handed on.
-    let address = unsafe { Place::new(buffer_addr.cast::<*mut c_void>(), "buffer_addr")? };
-    check_count_out(size, "size")?;
+fn detach(slot: &Slot, buffer_addr: Place<'_, *mut c_void>, size: CountOut<'_>) -> Result<()> {
+    let address = buffer_addr.checked("buffer_addr")?;
+    let size = size.checked("size")?;
     flush(slot)?;
     let taken = lock(slot).take();
     let Some(attached) = taken else {
@@ -113,8 +109,7 @@ unsafe fn detach(slot: &Slot, buffer_addr: *mut c_void, size: CountOut) -> Resul
     };
     let automatic = attached.start == MPI_BUFFER_AUTOMATIC.addr();
     address.set(std::ptr::with_exposed_provenance_mut(attached.start));
-    // SAFETY: not null, and the program promised that it is writable.
-    unsafe { size.write_or_undefined(if automatic { 0 } else { attached.bytes }) };
+    size.write_or_undefined(if automatic { 0 } else { attached.bytes });
     Ok(())
 }
 
@@ -144,12 +139,8 @@ fn under_way(slot: &Slot) -> Vec<Arc<Buffered>> {
 }
 
 /// A request that is over when the messages are gone that are buffered now.
-///
-/// # Safety
-/// `request` is null or writable.
-unsafe fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: *mut MPI_Request) -> Result<()> {
-    // SAFETY: the caller's promise is handed on.
-    let place = unsafe { Place::new(request, "request")? };
+fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: Place<'_, MPI_Request>) -> Result<()> {
+    let place = request.checked("request")?;
     reap(runtime.process(), slot);
     let under_way = under_way(slot);
     place.set(match under_way.is_empty() {
@@ -165,22 +156,13 @@ pub(crate) fn flush_process(runtime: &'static Runtime) -> Result<()> {
 }
 
 /// Lends a buffer to the process.
-///
-/// # Safety
-/// Nothing is read or written there; the pointer may be anything.
-pub unsafe fn mpi_buffer_attach(buffer: *mut c_void, size: MPI_Count) -> c_int {
+pub fn mpi_buffer_attach(buffer: *mut c_void, size: MPI_Count) -> c_int {
     call("MPI_Buffer_attach", Target::World, |runtime| attach(&runtime.buffer, buffer, size))
 }
 
 /// Takes the buffer of the process back, once all messages in it are gone.
-///
-/// # Safety
-/// `buffer_addr` is null or points to a pointer, writable; `size` is null or writable.
-pub unsafe fn mpi_buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> c_int {
-    call("MPI_Buffer_detach", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { detach(&runtime.buffer, buffer_addr, size) }
-    })
+pub fn mpi_buffer_detach(buffer_addr: Place<'_, *mut c_void>, size: CountOut<'_>) -> c_int {
+    call("MPI_Buffer_detach", Target::World, |runtime| detach(&runtime.buffer, buffer_addr, size))
 }
 
 /// Waits until all messages in the buffer of the process are gone.
@@ -189,106 +171,73 @@ pub fn mpi_buffer_flush() -> c_int {
 }
 
 /// The same, as a request.
-///
-/// # Safety
-/// `request` is null or writable.
-pub unsafe fn mpi_buffer_iflush(request: *mut MPI_Request) -> c_int {
-    call("MPI_Buffer_iflush", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { begin_flush(runtime, &runtime.buffer, request) }
-    })
+pub fn mpi_buffer_iflush(request: Place<'_, MPI_Request>) -> c_int {
+    call("MPI_Buffer_iflush", Target::World, |runtime| begin_flush(runtime, &runtime.buffer, request))
 }
 
 /// Lends a buffer to the sends of a communicator.
-///
-/// # Safety
-/// As for [`mpi_buffer_attach`].
-pub unsafe fn mpi_comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: MPI_Count) -> c_int {
+pub fn mpi_comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: MPI_Count) -> c_int {
     call("MPI_Comm_attach_buffer", Target::Comm(comm), |runtime| {
         attach(&runtime.comm(comm)?.buffer, buffer, size)
     })
 }
 
 /// Takes the buffer of a communicator back, once all messages in it are gone.
-///
-/// # Safety
-/// As for [`mpi_buffer_detach`].
-pub unsafe fn mpi_comm_detach_buffer(comm: MPI_Comm, buffer_addr: *mut c_void, size: CountOut) -> c_int {
+pub fn mpi_comm_detach_buffer(
+    comm: MPI_Comm,
+    buffer_addr: Place<'_, *mut c_void>,
+    size: CountOut<'_>,
+) -> c_int {
     call("MPI_Comm_detach_buffer", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { detach(&runtime.comm(comm)?.buffer, buffer_addr, size) }
+        detach(&runtime.comm(comm)?.buffer, buffer_addr, size)
     })
 }
 
 /// Waits until all messages in the buffer of a communicator are gone.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_comm_flush_buffer(comm: MPI_Comm) -> c_int {
+pub fn mpi_comm_flush_buffer(comm: MPI_Comm) -> c_int {
     call("MPI_Comm_flush_buffer", Target::Comm(comm), |runtime| flush(&runtime.comm(comm)?.buffer))
 }
 
 /// The same, as a request.
-///
-/// # Safety
-/// `request` is null or writable.
-pub unsafe fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+pub fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: Place<'_, MPI_Request>) -> c_int {
     call("MPI_Comm_iflush_buffer", Target::Comm(comm), |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { begin_flush(runtime, &runtime.comm(comm)?.buffer, request) }
+        begin_flush(runtime, &runtime.comm(comm)?.buffer, request)
     })
 }
 
 /// Lends a buffer to the sends on communicators of a session.
-///
-/// # Safety
-/// As for [`mpi_buffer_attach`].
-pub unsafe fn mpi_session_attach_buffer(session: MPI_Session, buffer: *mut c_void, size: MPI_Count) -> c_int {
+pub fn mpi_session_attach_buffer(session: MPI_Session, buffer: *mut c_void, size: MPI_Count) -> c_int {
     sessions::of_session("MPI_Session_attach_buffer", session, |_| {
         attach(&*sessions::slot(session)?, buffer, size)
     })
 }
 
 /// Takes the buffer of a session back, once all messages in it are gone.
-///
-/// # Safety
-/// As for [`mpi_buffer_detach`].
-pub unsafe fn mpi_session_detach_buffer(
+pub fn mpi_session_detach_buffer(
     session: MPI_Session,
-    buffer_addr: *mut c_void,
-    size: CountOut,
+    buffer_addr: Place<'_, *mut c_void>,
+    size: CountOut<'_>,
 ) -> c_int {
     sessions::of_session("MPI_Session_detach_buffer", session, |_| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { detach(&*sessions::slot(session)?, buffer_addr, size) }
+        detach(&*sessions::slot(session)?, buffer_addr, size)
     })
 }
 
 /// Waits until all messages in the buffer of a session are gone.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
+pub fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
     sessions::of_session("MPI_Session_flush_buffer", session, |_| flush(&*sessions::slot(session)?))
 }
 
 /// The same, as a request.
-///
-/// # Safety
-/// `request` is null or writable.
-pub unsafe fn mpi_session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
+pub fn mpi_session_iflush_buffer(session: MPI_Session, request: Place<'_, MPI_Request>) -> c_int {
     sessions::of_session("MPI_Session_iflush_buffer", session, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        unsafe { begin_flush(runtime, &*sessions::slot(session)?, request) }
+        begin_flush(runtime, &*sessions::slot(session)?, request)
     })
 }
 
 /// Copies the message and sends the copy.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable.
-pub unsafe fn mpi_bsend(
-    buf: *const c_void,
+pub fn mpi_bsend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
@@ -298,31 +247,25 @@ pub unsafe fn mpi_bsend(
     call("MPI_Bsend", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let message = Send { buffer: buf, count, datatype, to: dest, tag };
-        // SAFETY: the program's promise is handed on; the data is copied before this returns.
-        let planned = unsafe { message.check(runtime, &object.comm)? };
+        let planned = message.check(runtime, &object.comm)?;
         send(runtime, planned, &object, comm)
     })
 }
 
 /// The same; the request is over at once.
-///
-/// # Safety
-/// As for [`mpi_bsend`]; `request` is null or writable.
-pub unsafe fn mpi_ibsend(
-    buf: *const c_void,
+pub fn mpi_ibsend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     call("MPI_Ibsend", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let message = Send { buffer: buf, count, datatype, to: dest, tag };
-        // SAFETY: the program's promises are handed on; the data is copied before this returns.
-        let (place, planned) =
-            unsafe { (Place::new(request, "request")?, message.check(runtime, &object.comm)?) };
+        let (place, planned) = (request.checked("request")?, message.check(runtime, &object.comm)?);
         send(runtime, planned, &object, comm)?;
         place.set(SENT);
         Ok(())

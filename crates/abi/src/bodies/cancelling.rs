@@ -7,7 +7,7 @@ use weft::Communicator;
 use weft::claims::RequestId;
 
 use crate::bodies::generalized::Generalized;
-use crate::bodies::world::null;
+use crate::claims::Variable;
 use crate::entry::Target;
 use crate::objects::RequestObject;
 use crate::requests::{collective_under_way, named_receive, no_request};
@@ -16,16 +16,10 @@ use crate::types::*;
 
 /// Cancels a send or a receive that nothing has matched, or asks a generalized request to be (MPI 5.0 §3.8.4). A send whose
 /// message has left, and that need not wait for its receiver, completes.
-///
-/// # Safety
-/// `request` is null or a request.
-pub unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
+pub fn mpi_cancel(request: Variable<'_, MPI_Request>) -> c_int {
     call("MPI_Cancel", Target::World, |runtime| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        // SAFETY: not null, and the program promised a request.
-        let request = unsafe { request.read() };
+        let request = request.checked("request")?;
+        let request = request.get();
         if let Some(id) = named_receive(request) {
             let known = runtime.process().is_lent(id);
             if !known {

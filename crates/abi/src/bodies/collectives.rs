@@ -1,6 +1,6 @@
 //! Collective operations that move data (MPI 5.0 §6.3 to §6.8, §6.12, §6.13), in each of their [ways](crate::bodies::ways).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use datatype::Datatype;
 use weft::collectives::{Collective, Crossing, Each, Rooted, Uneven};
@@ -11,6 +11,7 @@ use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::{resolve_committed, resolve_elements};
 use crate::bodies::plain::{self, List};
 use crate::bodies::ways::{Described, Side, Way, What};
+use crate::claims::{self, Buffer, Received, Sent};
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
 use crate::parts::Piece;
@@ -18,8 +19,8 @@ use crate::state::Runtime;
 use crate::types::*;
 
 /// Whether a buffer argument says that the data stands in the other buffer.
-pub(crate) fn is_in_place(buffer: *const c_void) -> bool {
-    buffer.addr() == MPI_IN_PLACE.addr()
+pub(crate) fn is_in_place(buffer: impl Buffer) -> bool {
+    buffer.is_in_place()
 }
 
 /// One piece at the beginning of a buffer.
@@ -28,13 +29,13 @@ pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatyp
 }
 
 /// A whole buffer and its length in bytes; nothing where the data stands in the other one.
-pub(crate) fn side(
+pub(crate) fn side<B: Buffer>(
     runtime: &'static Runtime,
-    buffer: *const c_void,
+    buffer: B,
     count: i64,
     datatype: MPI_Datatype,
     in_place: bool,
-) -> Result<(Side, usize)> {
+) -> Result<(Side<B>, usize)> {
     if in_place {
         return Ok((Side::none(), 0));
     }
@@ -87,39 +88,29 @@ fn check_same(gives: usize, expects: usize) -> Result<()> {
 }
 
 /// Is over when all members have called it.
-///
-/// # Safety
-/// See [`Way::call`].
-pub unsafe fn mpi_barrier(comm: MPI_Comm, way: Way) -> c_int {
+pub fn mpi_barrier(comm: MPI_Comm, way: Way<'_>) -> c_int {
     if let Some(code) = plain::barrier(&way, comm) {
         return code;
     }
-    // SAFETY: nothing is given, and nothing gotten.
-    unsafe {
-        way.call(comm, |_, comm| {
-            if let Some(two) = OverTwo::of(&way, comm) {
-                return two.even(Crossing::Barrier, Side::none(), Side::none());
-            }
-            way.check(comm, || way.name().to_owned())?;
-            Ok(Described::new(What::Even(Collective::Barrier), Side::none(), Side::none(), false))
-        })
-    }
+    way.call(comm, |_, comm| {
+        if let Some(two) = OverTwo::of(&way, comm) {
+            return two.even(Crossing::Barrier, Side::none(), Side::none());
+        }
+        way.check(comm, || way.name().to_owned())?;
+        Ok(Described::new(What::Even(Collective::Barrier), Side::none(), Side::none(), false))
+    })
 }
 
 /// Brings the root's data to all.
-///
-/// # Safety
-/// `buffer` holds `count` elements of `datatype`, writable unless this is the root; see [`Way::call`], here and below.
-pub unsafe fn mpi_bcast(
-    buffer: *mut c_void,
+pub fn mpi_bcast(
+    buffer: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::bcast(&way, (buffer, count, datatype), root, comm) } {
+    if let Some(code) = plain::bcast(&way, (buffer, count, datatype), root, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -140,11 +131,10 @@ pub unsafe fn mpi_bcast(
         let described = Described::new(bcast, Side::none(), Side::whole(buffer, piece), here);
         Ok(Described { receives: !here, ..described })
     };
-    // SAFETY: the program's promise is handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
-pub(crate) fn refuse_in_place(buffer: *const c_void) -> Result<()> {
+pub(crate) fn refuse_in_place(buffer: impl Buffer) -> Result<()> {
     if is_in_place(buffer) { Err(not_in_place()) } else { Ok(()) }
 }
 
@@ -156,7 +146,7 @@ fn not_in_place() -> Error {
 /// Compares an operation with a root, where each rank's part is the same.
 fn check_rooted(
     runtime: &'static Runtime,
-    way: &Way,
+    way: &Way<'_>,
     comm: &Communicator,
     root: Rank,
     count: i64,
@@ -174,23 +164,19 @@ fn each(comm: &Communicator, pieces: &[Piece; 1]) -> String {
 }
 
 /// Brings everybody's data to the root, in rank order.
-///
-/// # Safety
-/// `sendbuf` holds `sendcount` elements; at the root `recvbuf` has room for `recvcount` elements of every rank.
-pub unsafe fn mpi_gather(
-    sendbuf: *const c_void,
+pub fn mpi_gather(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::gather(&way, gives, gets, root, comm) } {
+    if let Some(code) = plain::gather(&way, gives, gets, root, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -219,8 +205,7 @@ pub unsafe fn mpi_gather(
         let gather = Collective::Gather(Rooted { root, bytes, in_place });
         Ok(Described::new(What::Even(gather), gives, Side::whole(recvbuf, pieces), in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The entries of arrays with one for each rank. What is said of blank ranks is not looked at.
@@ -247,32 +232,33 @@ impl<'a> Entries<'a> {
 }
 
 /// A buffer with a block for each rank, for those who look at few of them.
-fn list(buffer: *const c_void, counts: Counts, places: Displacements, datatype: MPI_Datatype) -> List {
-    List { buffer: buffer.cast_mut(), counts, places, datatype }
+fn list<'call, B: Buffer>(
+    buffer: B,
+    counts: Counts<'call>,
+    places: Displacements<'call>,
+    datatype: MPI_Datatype,
+) -> List<'call, B> {
+    List { buffer, counts, places, datatype }
 }
 
 /// The pieces that arrays of counts and displacements describe.
-///
-/// # Safety
-/// Both arrays have that many entries.
-pub(crate) unsafe fn listed(
+pub(crate) fn listed(
     runtime: &'static Runtime,
     entries: Entries<'_>,
-    counts: Counts,
-    displacements: Displacements,
+    counts: Counts<'_>,
+    displacements: Displacements<'_>,
     datatype: MPI_Datatype,
 ) -> Result<Vec<Piece>> {
     if entries.count > 0 && (counts.is_null() || displacements.is_null()) {
         let what = if counts.is_null() { "counts" } else { "displacements" };
-        return Err(crate::bodies::world::null(&format!("the array of {what}")));
+        return Err(claims::null(&format!("the array of {what}")));
     }
     let extent = resolve_committed(runtime, datatype)?.extent();
     let piece = |index: usize| {
         if entries.is_blank(index) {
             return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, datatype)? });
         }
-        // SAFETY: the caller promised so many entries.
-        let (count, displacement) = unsafe { (counts.at(index), displacements.at(index)) };
+        let (count, displacement) = (counts.at(index), displacements.at(index));
         let offset = displacement.checked_mul(extent).ok_or_else(|| {
             Error::new(Class::Argument, format!("the displacement of entry {index} is {displacement}"))
         })?;
@@ -291,31 +277,26 @@ fn bytes_at(pieces: &[Piece], rank: Rank) -> Result<usize> {
 }
 
 /// Brings everybody's data to the root, as much from each as the root says.
-///
-/// # Safety
-/// As for [`mpi_gather`]; at the root the arrays have an entry for every rank.
-pub unsafe fn mpi_gatherv(
-    sendbuf: *const c_void,
+pub fn mpi_gatherv(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    displs: Displacements,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    displs: Displacements<'_>,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::gatherv(&way, gives, all, root, comm) } {
+    if let Some(code) = plain::gatherv(&way, gives, all, root, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
-            // SAFETY: the program promised an entry for every rank.
-            let pieces = || unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype) };
+            let pieces = || listed(runtime, Entries::of(comm), recvcounts, displs, recvtype);
             return two.gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, pieces()?));
         }
         let root = arguments::root(comm, root)?;
@@ -329,35 +310,29 @@ pub unsafe fn mpi_gatherv(
         if !here {
             return Ok(Described::new(what, gives, Side::none(), false));
         }
-        // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
+        let pieces = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
         if !in_place {
             check_same(gives_bytes, bytes_at(&pieces, root)?)?;
         }
         Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Deals the root's data out, in rank order.
-///
-/// # Safety
-/// At the root `sendbuf` holds `sendcount` elements for every rank; `recvbuf` has room for `recvcount` elements.
-pub unsafe fn mpi_scatter(
-    sendbuf: *const c_void,
+pub fn mpi_scatter(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::scatter(&way, gives, gets, root, comm) } {
+    if let Some(code) = plain::scatter(&way, gives, gets, root, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -386,35 +361,29 @@ pub unsafe fn mpi_scatter(
         let scatter = Collective::Scatter(Rooted { root, bytes, in_place });
         Ok(Described::new(What::Even(scatter), Side::whole(sendbuf, pieces), gets, false))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Deals the root's data out, as much to each as the root says.
-///
-/// # Safety
-/// As for [`mpi_scatter`]; at the root the arrays have an entry for every rank.
-pub unsafe fn mpi_scatterv(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    displs: Displacements,
+pub fn mpi_scatterv(
+    sendbuf: Sent,
+    sendcounts: Counts<'_>,
+    displs: Displacements<'_>,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (all, gets) = (list(sendbuf, sendcounts, displs, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::scatterv(&way, all, gets, root, comm) } {
+    if let Some(code) = plain::scatterv(&way, all, gets, root, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
-            // SAFETY: the program promised an entry for every rank.
-            let pieces = || unsafe { listed(runtime, Entries::of(comm), sendcounts, displs, sendtype) };
+            let pieces = || listed(runtime, Entries::of(comm), sendcounts, displs, sendtype);
             let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
             return two.scattering(root, Crossing::Scatter, || across::listed_side(sendbuf, pieces()?), gets);
         }
@@ -429,34 +398,28 @@ pub unsafe fn mpi_scatterv(
         if !here {
             return Ok(Described::new(what, Side::none(), gets, false));
         }
-        // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, Entries::of(comm), sendcounts, displs, sendtype)? };
+        let pieces = listed(runtime, Entries::of(comm), sendcounts, displs, sendtype)?;
         if !in_place {
             check_same(bytes_at(&pieces, root)?, gets_bytes)?;
         }
         Ok(Described::new(what, Side::listed(sendbuf, pieces), gets, false))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Brings everybody's data to everybody, in rank order.
-///
-/// # Safety
-/// `sendbuf` holds `sendcount` elements, `recvbuf` has room for `recvcount` elements of every rank.
-pub unsafe fn mpi_allgather(
-    sendbuf: *const c_void,
+pub fn mpi_allgather(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::allgather(&way, gives, gets, comm) } {
+    if let Some(code) = plain::allgather(&way, gives, gets, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -476,40 +439,33 @@ pub unsafe fn mpi_allgather(
         let what = What::Even(Collective::Allgather(Each { bytes, in_place }));
         Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Brings everybody's data to everybody, parts of different length.
-///
-/// # Safety
-/// As for [`mpi_allgather`]; the arrays have an entry for every rank.
-pub unsafe fn mpi_allgatherv(
-    sendbuf: *const c_void,
+pub fn mpi_allgatherv(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    displs: Displacements,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    displs: Displacements<'_>,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, all) = ((sendbuf, sendcount, sendtype), list(recvbuf, recvcounts, displs, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::allgatherv(&way, gives, all, comm) } {
+    if let Some(code) = plain::allgatherv(&way, gives, all, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = across::part(runtime, sendbuf, sendcount, sendtype)?;
-            // SAFETY: the program promised an entry for every rank.
-            let gets = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
+            let gets = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
             return two.even(Crossing::Allgather, gives, across::listed_side(recvbuf, gets)?);
         }
         let in_place = is_in_place(sendbuf);
-        // SAFETY: the program promised an entry for every rank.
-        let pieces = unsafe { listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)? };
+        let pieces = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
         let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
             check_same(gives_bytes, bytes_at(&pieces, comm.rank())?)?;
@@ -521,27 +477,22 @@ pub unsafe fn mpi_allgatherv(
         let what = What::Uneven { what: Uneven::Allgather { in_place }, sends: None };
         Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Everybody sends a part to everybody.
-///
-/// # Safety
-/// `sendbuf` holds `sendcount` elements for every rank, `recvbuf` has room for `recvcount` elements of every rank.
-pub unsafe fn mpi_alltoall(
-    sendbuf: *const c_void,
+pub fn mpi_alltoall(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::alltoall(&way, gives, gets, comm) } {
+    if let Some(code) = plain::alltoall(&way, gives, gets, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -564,55 +515,45 @@ pub unsafe fn mpi_alltoall(
         let what = What::Even(Collective::Alltoall(Each { bytes, in_place }));
         Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Everybody sends a part to everybody, of different lengths.
-///
-/// # Safety
-/// All arrays have an entry for every rank, and the buffers what they say.
-pub unsafe fn mpi_alltoallv(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Displacements,
+pub fn mpi_alltoallv(
+    sendbuf: Sent,
+    sendcounts: Counts<'_>,
+    sdispls: Displacements<'_>,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Displacements,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    rdispls: Displacements<'_>,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let sends = list(sendbuf, sendcounts, sdispls, sendtype);
     let receives = list(recvbuf, recvcounts, rdispls, recvtype);
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::alltoallv(&way, sends, receives, comm) } {
+    if let Some(code) = plain::alltoallv(&way, sends, receives, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
         let (ranks, in_place) = (Entries::of(comm), is_in_place(sendbuf));
-        // SAFETY: the program promised an entry for every rank in all arrays.
-        let (gives, gets) = unsafe {
-            let gets = listed(runtime, ranks, recvcounts, rdispls, recvtype)?;
-            let gives = match in_place {
-                true => None,
-                false => Some(listed(runtime, ranks, sendcounts, sdispls, sendtype)?),
-            };
-            (gives, gets)
+        let gets = listed(runtime, ranks, recvcounts, rdispls, recvtype)?;
+        let gives = match in_place {
+            true => None,
+            false => Some(listed(runtime, ranks, sendcounts, sdispls, sendtype)?),
         };
         all_to_all(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// An exchange of different parts; in place where none are given.
 fn all_to_all(
-    way: &Way,
+    way: &Way<'_>,
     comm: &Communicator,
-    (sendbuf, gives): (*const c_void, Option<Vec<Piece>>),
-    (recvbuf, gets): (*mut c_void, Vec<Piece>),
+    (sendbuf, gives): (Sent, Option<Vec<Piece>>),
+    (recvbuf, gets): (Received, Vec<Piece>),
 ) -> Result<Described> {
     if let Some(two) = OverTwo::of(way, comm) {
         let gives = gives.ok_or_else(not_in_place)?;
@@ -634,27 +575,22 @@ fn all_to_all(
 
 /// The pieces that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is 0 needs no datatype:
 /// many programs have `MPI_DATATYPE_NULL` there.
-///
-/// # Safety
-/// All arrays have that many entries.
-pub(crate) unsafe fn listed_with_types(
+pub(crate) fn listed_with_types(
     runtime: &'static Runtime,
     entries: Entries<'_>,
-    counts: Counts,
-    displacements: Displacements,
-    datatypes: *const MPI_Datatype,
+    counts: Counts<'_>,
+    displacements: Displacements<'_>,
+    datatypes: claims::List<'_, MPI_Datatype>,
 ) -> Result<Vec<Piece>> {
     if entries.count > 0 && (counts.is_null() || displacements.is_null() || datatypes.is_null()) {
-        return Err(crate::bodies::world::null("an array of counts, displacements or datatypes"));
+        return Err(claims::null("an array of counts, displacements or datatypes"));
     }
     let piece = |index: usize| {
-        // SAFETY: the caller promised so many entries.
-        let count = if entries.is_blank(index) { 0 } else { unsafe { counts.at(index) } };
+        let count = if entries.is_blank(index) { 0 } else { counts.at(index) };
         if count == 0 {
             return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, MPI_BYTE)? });
         }
-        // SAFETY: as above.
-        let (offset, datatype) = unsafe { (displacements.at(index), datatypes.add(index).read()) };
+        let (offset, datatype) = (displacements.at(index), datatypes.at(index));
         if count < 0 {
             return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
@@ -664,34 +600,26 @@ pub(crate) unsafe fn listed_with_types(
 }
 
 /// Everybody sends a part to everybody, of different lengths and types.
-///
-/// # Safety
-/// All arrays have an entry for every rank, and the buffers what they say.
-pub unsafe fn mpi_alltoallw(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Displacements,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Displacements,
-    recvtypes: *const MPI_Datatype,
+pub fn mpi_alltoallw(
+    sendbuf: Sent,
+    sendcounts: Counts<'_>,
+    sdispls: Displacements<'_>,
+    sendtypes: claims::List<'_, MPI_Datatype>,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    rdispls: Displacements<'_>,
+    recvtypes: claims::List<'_, MPI_Datatype>,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
         let (ranks, in_place) = (Entries::of(comm), is_in_place(sendbuf));
-        // SAFETY: the program promised an entry for every rank in all arrays.
-        let (gives, gets) = unsafe {
-            let gets = listed_with_types(runtime, ranks, recvcounts, rdispls, recvtypes)?;
-            let gives = match in_place {
-                true => None,
-                false => Some(listed_with_types(runtime, ranks, sendcounts, sdispls, sendtypes)?),
-            };
-            (gives, gets)
+        let gets = listed_with_types(runtime, ranks, recvcounts, rdispls, recvtypes)?;
+        let gives = match in_place {
+            true => None,
+            false => Some(listed_with_types(runtime, ranks, sendcounts, sdispls, sendtypes)?),
         };
         all_to_all(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }

@@ -1,13 +1,12 @@
 //! Communicators made without waiting, of groups alone, and by the machine (MPI 5.0 §7.4.2).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use weft::{Class, Communicator, Error, Group, Level, Result, SplitBy};
 
-use crate::bodies::communicators::{check, free, hand_out_if};
-use crate::bodies::pointers::{Place, text};
-use crate::bodies::world::null;
+use crate::bodies::communicators::{check, free, hand_out_if, hand_out_with};
 use crate::bodies::{attributes, communicator_hints, error_handlers, groups, info};
+use crate::claims::{Place, Text, null};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{CommObject, RequestObject};
@@ -15,41 +14,30 @@ use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// Begins to make a new communicator of the same group. Attributes are copied now, as they are now.
-///
-/// # Safety
-/// `newcomm` and `request` are null or writable.
-pub unsafe fn mpi_comm_idup(comm: MPI_Comm, newcomm: *mut MPI_Comm, request: *mut MPI_Request) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { duplicate("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request) }
+pub fn mpi_comm_idup(comm: MPI_Comm, newcomm: Place<'_, MPI_Comm>, request: Place<'_, MPI_Request>) -> c_int {
+    duplicate("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request)
 }
 
 /// The same with hints.
-///
-/// # Safety
-/// `newcomm` and `request` are null or writable.
-pub unsafe fn mpi_comm_idup_with_info(
+pub fn mpi_comm_idup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
-    newcomm: *mut MPI_Comm,
-    request: *mut MPI_Request,
+    newcomm: Place<'_, MPI_Comm>,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { duplicate("MPI_Comm_idup_with_info", comm, info, newcomm, request) }
+    duplicate("MPI_Comm_idup_with_info", comm, info, newcomm, request)
 }
 
-/// # Safety
-/// `newcomm` and `request` are null or writable.
-unsafe fn duplicate(
+fn duplicate(
     name: &'static str,
     comm: MPI_Comm,
     info: MPI_Info,
-    newcomm: *mut MPI_Comm,
-    request: *mut MPI_Request,
+    newcomm: Place<'_, MPI_Comm>,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     call(name, Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
-        // SAFETY: the program's promise is handed on.
-        let (place, request) = unsafe { (Place::new(newcomm, "newcomm")?, Place::new(request, "request")?) };
+        let (object, newcomm) = check(runtime, comm, newcomm)?;
+        let request = request.checked("request")?;
         communicator_hints::check(info)?;
         // The handle is there at once; what it stands for comes when the request ends.
         let duplicating = object.comm.start_duplicate();
@@ -63,7 +51,7 @@ unsafe fn duplicate(
         runtime.comm(handle)?.add_hints(info)?;
         let entry = RequestObject::Duplicate { errors_to: comm, duplicating, made: handle };
         let entry = runtime.adopt_request(entry)?;
-        place.set(handle);
+        newcomm.set(handle);
         request.set(entry);
         Ok(())
     })
@@ -90,39 +78,31 @@ pub(crate) fn conclude(runtime: &'static Runtime, handle: MPI_Comm, new: Result<
 }
 
 /// A communicator of a part of the group, by a call of that part alone.
-///
-/// # Safety
-/// `newcomm` is null or writable.
-pub unsafe fn mpi_comm_create_group(
+pub fn mpi_comm_create_group(
     comm: MPI_Comm,
     group: MPI_Group,
     tag: c_int,
-    newcomm: *mut MPI_Comm,
+    newcomm: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Comm_create_group", Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
+        let (object, newcomm) = check(runtime, comm, newcomm)?;
         let group = groups::resolve(runtime, group)?;
         let new = object.comm.create_group(&group, tag)?;
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, new, &object, comm, newcomm) }
+        hand_out_if(runtime, new, &object, comm, newcomm)
     })
 }
 
 /// A communicator of a group, made from no other.
-///
-/// # Safety
-/// `stringtag` is null or a string that ends with a zero byte, `newcomm` is null or writable.
-pub unsafe fn mpi_comm_create_from_group(
+pub fn mpi_comm_create_from_group(
     group: MPI_Group,
-    stringtag: *const c_char,
+    stringtag: Text<'_>,
     info: MPI_Info,
     errhandler: MPI_Errhandler,
-    newcomm: *mut MPI_Comm,
+    newcomm: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Comm_create_from_group", Target::Handler(errhandler), |runtime| {
         let (group, session) = (groups::resolve(runtime, group)?, groups::session_of(runtime, group));
-        // SAFETY: the program's promises are handed on.
-        let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newcomm, "newcomm")?) };
+        let (tag, place) = (string_tag(stringtag)?, newcomm.checked("newcomm")?);
         communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
         let new = runtime.process().communicator_of(&group, &tag)?;
@@ -150,11 +130,8 @@ pub(crate) fn adopt(
     runtime.enter_comm(CommObject::new(new, errhandler, handler).of_session(session))
 }
 
-/// # Safety
-/// `stringtag` is null or a string that ends with a zero byte.
-pub(crate) unsafe fn string_tag(stringtag: *const c_char) -> Result<String> {
-    // SAFETY: the caller's promise is handed on.
-    let tag = unsafe { text(stringtag) }.ok_or_else(|| null("stringtag"))?;
+pub(crate) fn string_tag(stringtag: Text<'_>) -> Result<String> {
+    let tag = stringtag.bytes().ok_or_else(|| null("stringtag"))?;
     if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
         let what =
             format!("the string tag has {} bytes, of at most {}", tag.len(), MPI_MAX_STRINGTAG_LEN - 1);
@@ -164,18 +141,15 @@ pub(crate) unsafe fn string_tag(stringtag: *const c_char) -> Result<String> {
 }
 
 /// New communicators of those who share a part of the machine.
-///
-/// # Safety
-/// `newcomm` is null or writable.
-pub unsafe fn mpi_comm_split_type(
+pub fn mpi_comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,
     key: c_int,
     info: MPI_Info,
-    newcomm: *mut MPI_Comm,
+    newcomm: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Comm_split_type", Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
+        let (object, newcomm) = check(runtime, comm, newcomm)?;
         communicator_hints::check(info)?;
         let by = kind_of(runtime, split_type, info)?;
         object.comm.check(|| "MPI_Comm_split_type".to_owned())?;
@@ -185,14 +159,7 @@ pub unsafe fn mpi_comm_split_type(
             let kind = level.map_or(SHARED_MEMORY.to_owned(), |level| format!("{HWLOC}{}", level.name()));
             info::tell(info, RESOURCE_TYPE, &kind)?;
         }
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe {
-            hand_out_if(runtime, part.map(|(part, _)| part), &object, comm, newcomm)?;
-            match newcomm.read() {
-                MPI_COMM_NULL => Ok(()),
-                made => runtime.comm(made)?.add_hints(info),
-            }
-        }
+        hand_out_with(runtime, part.map(|(part, _)| part), (&object, comm), newcomm, info)
     })
 }
 

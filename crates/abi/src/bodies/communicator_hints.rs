@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use weft::{Class, Communicator, Error, ErrorRange, FtMode, FtModes, MessageMode, Result, Stencil};
 
 use crate::bodies::info::{self, Pairs};
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::objects::{CommObject, lock};
 use crate::state::call;
@@ -122,10 +122,7 @@ impl CommObject {
 }
 
 /// Gives hints to a communicator. Collective; what the other members give is not looked at.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+pub fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     call("MPI_Comm_set_info", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         object.comm.check(|| "MPI_Comm_set_info".to_owned())?;
@@ -134,14 +131,10 @@ pub unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
 }
 
 /// The hints of a communicator that are known, and the kinds of memory that its messages may stand in.
-///
-/// # Safety
-/// `info_used` is null or writable.
-pub unsafe fn mpi_comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
+pub fn mpi_comm_get_info(comm: MPI_Comm, info_used: Place<'_, MPI_Info>) -> c_int {
     call("MPI_Comm_get_info", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info_used, "info_used")? };
+        let place = info_used.checked("info_used")?;
         place.set(info::adopt_hints(used(&object))?);
         Ok(())
     })
@@ -170,39 +163,32 @@ mod tests {
     use super::*;
     use crate::bodies::info::{mpi_info_create, mpi_info_free, mpi_info_set};
     use crate::bodies::testing;
+    use crate::claims::{Text, Variable};
     use crate::generated::constants::*;
     use std::ffi::CStr;
 
     fn with(pairs: &[(&CStr, &CStr)]) -> MPI_Info {
         let mut info = MPI_INFO_NULL;
-        // SAFETY: strings of C, and a writable place.
-        unsafe {
-            assert_eq!(mpi_info_create(&raw mut info), MPI_SUCCESS);
-            for (key, value) in pairs {
-                assert_eq!(mpi_info_set(info, key.as_ptr(), value.as_ptr()), MPI_SUCCESS);
-            }
+        assert_eq!(mpi_info_create(Place::of(&mut info)), MPI_SUCCESS);
+        for (key, value) in pairs {
+            assert_eq!(mpi_info_set(info, Text::of(key), Text::of(value)), MPI_SUCCESS);
         }
         info
     }
 
     fn told(comm: MPI_Comm) -> Pairs {
         let mut info = MPI_INFO_NULL;
-        // SAFETY: a writable place.
-        assert_eq!(unsafe { mpi_comm_get_info(comm, &raw mut info) }, MPI_SUCCESS);
+        assert_eq!(mpi_comm_get_info(comm, Place::of(&mut info)), MPI_SUCCESS);
         let pairs = info::pairs(info).unwrap();
-        // SAFETY: a writable place.
-        assert_eq!(unsafe { mpi_info_free(&raw mut info) }, MPI_SUCCESS);
+        assert_eq!(mpi_info_free(Variable::of(&mut info)), MPI_SUCCESS);
         pairs
     }
 
     fn set(comm: MPI_Comm, pairs: &[(&CStr, &CStr)]) -> c_int {
         let mut info = with(pairs);
-        // SAFETY: handles, and a writable place.
-        unsafe {
-            let code = mpi_comm_set_info(comm, info);
-            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
-            code
-        }
+        let code = mpi_comm_set_info(comm, info);
+        assert_eq!(mpi_info_free(Variable::of(&mut info)), MPI_SUCCESS);
+        code
     }
 
     #[test]
@@ -218,13 +204,10 @@ mod tests {
         assert_eq!(pairs.value("mpi_memory_alloc_kinds"), Some(&b"mpi,system"[..]));
         assert_eq!(set(MPI_COMM_SELF, &[(tag, c"perhaps")]), MPI_ERR_INFO_VALUE);
         assert_eq!(told(MPI_COMM_SELF).value("mpi_assert_no_any_tag"), Some(&b"true"[..]));
-        // SAFETY: handles, and null pointers.
-        unsafe {
-            assert_eq!(mpi_comm_set_info(MPI_COMM_NULL, MPI_INFO_NULL), MPI_ERR_COMM);
-            assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_INFO_NULL), MPI_SUCCESS);
-            assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_Info::from_value(0x7000)), MPI_ERR_INFO);
-            assert_eq!(mpi_comm_get_info(MPI_COMM_SELF, std::ptr::null_mut()), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_comm_set_info(MPI_COMM_NULL, MPI_INFO_NULL), MPI_ERR_COMM);
+        assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_INFO_NULL), MPI_SUCCESS);
+        assert_eq!(mpi_comm_set_info(MPI_COMM_SELF, MPI_Info::from_value(0x7000)), MPI_ERR_INFO);
+        assert_eq!(mpi_comm_get_info(MPI_COMM_SELF, Place::NULL), MPI_ERR_ARG);
     }
 
     #[test]
@@ -233,27 +216,24 @@ mod tests {
         use crate::bodies::communicators::{mpi_comm_dup, mpi_comm_dup_with_info, mpi_comm_free};
         let (mut plain, mut moded) = (MPI_COMM_NULL, MPI_COMM_NULL);
         let mut info = with(&[(c"mpix_ft_comm_mode", c"blank"), (c"mpix_ft_msg_mode", c"cont")]);
-        // SAFETY: handles, and writable places.
-        unsafe {
-            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut moded), MPI_SUCCESS);
-            assert_eq!(mpi_comm_dup(MPI_COMM_SELF, &raw mut plain), MPI_SUCCESS);
-            let both = |comm| {
-                let told = told(comm);
-                ["mpix_ft_comm_mode", "mpix_ft_msg_mode"]
-                    .map(|key| told.value(key).map(|name| String::from_utf8_lossy(name).into_owned()))
-            };
-            assert_eq!(both(moded), [Some("blank".to_owned()), Some("cont".to_owned())]);
-            assert_eq!(both(plain), [None, None]);
-            assert_eq!(set(plain, &[(c"mpix_ft_comm_mode", c"shrink")]), MPI_SUCCESS);
-            assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
-            for wrong in [(c"mpix_ft_comm_mode", c"blink"), (c"mpix_ft_msg_mode", c"")] {
-                assert_eq!(set(plain, &[wrong]), MPI_ERR_INFO_VALUE);
-            }
-            assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
-            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
-            assert_eq!(mpi_comm_free(&raw mut moded), MPI_SUCCESS);
-            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
+        assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, Place::of(&mut moded)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_dup(MPI_COMM_SELF, Place::of(&mut plain)), MPI_SUCCESS);
+        let both = |comm| {
+            let told = told(comm);
+            ["mpix_ft_comm_mode", "mpix_ft_msg_mode"]
+                .map(|key| told.value(key).map(|name| String::from_utf8_lossy(name).into_owned()))
+        };
+        assert_eq!(both(moded), [Some("blank".to_owned()), Some("cont".to_owned())]);
+        assert_eq!(both(plain), [None, None]);
+        assert_eq!(set(plain, &[(c"mpix_ft_comm_mode", c"shrink")]), MPI_SUCCESS);
+        assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
+        for wrong in [(c"mpix_ft_comm_mode", c"blink"), (c"mpix_ft_msg_mode", c"")] {
+            assert_eq!(set(plain, &[wrong]), MPI_ERR_INFO_VALUE);
         }
+        assert_eq!(both(plain), [Some("shrink".to_owned()), None]);
+        assert_eq!(mpi_comm_free(Variable::of(&mut plain)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_free(Variable::of(&mut moded)), MPI_SUCCESS);
+        assert_eq!(mpi_info_free(Variable::of(&mut info)), MPI_SUCCESS);
     }
 
     #[test]
@@ -263,22 +243,19 @@ mod tests {
         let (mut plain, mut ranged) = (MPI_COMM_NULL, MPI_COMM_NULL);
         let mut info = with(&[(c"mpi_error_range", c"group")]);
         let range = |comm| told(comm).value("mpi_error_range").map(<[u8]>::to_vec);
-        // SAFETY: handles, and writable places.
-        unsafe {
-            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut ranged), MPI_SUCCESS);
-            assert_eq!(range(ranged), Some(b"group".to_vec()));
-            assert_eq!(mpi_comm_dup(ranged, &raw mut plain), MPI_SUCCESS);
-            assert_eq!(range(plain), None);
-            assert_eq!(set(plain, &[(c"mpi_error_range", c"universe")]), MPI_SUCCESS);
-            assert_eq!(set(plain, &[(c"mpi_error_range", c"all")]), MPI_ERR_INFO_VALUE);
-            assert_eq!(set(plain, &[(c"color", c"blue")]), MPI_SUCCESS);
-            assert_eq!(range(plain), Some(b"universe".to_vec()));
-            assert_eq!(set(plain, &[(c"mpi_error_range", c"local")]), MPI_SUCCESS);
-            assert_eq!(range(plain), None);
-            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
-            assert_eq!(mpi_comm_free(&raw mut ranged), MPI_SUCCESS);
-            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
-        }
+        assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, Place::of(&mut ranged)), MPI_SUCCESS);
+        assert_eq!(range(ranged), Some(b"group".to_vec()));
+        assert_eq!(mpi_comm_dup(ranged, Place::of(&mut plain)), MPI_SUCCESS);
+        assert_eq!(range(plain), None);
+        assert_eq!(set(plain, &[(c"mpi_error_range", c"universe")]), MPI_SUCCESS);
+        assert_eq!(set(plain, &[(c"mpi_error_range", c"all")]), MPI_ERR_INFO_VALUE);
+        assert_eq!(set(plain, &[(c"color", c"blue")]), MPI_SUCCESS);
+        assert_eq!(range(plain), Some(b"universe".to_vec()));
+        assert_eq!(set(plain, &[(c"mpi_error_range", c"local")]), MPI_SUCCESS);
+        assert_eq!(range(plain), None);
+        assert_eq!(mpi_comm_free(Variable::of(&mut plain)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_free(Variable::of(&mut ranged)), MPI_SUCCESS);
+        assert_eq!(mpi_info_free(Variable::of(&mut info)), MPI_SUCCESS);
     }
 
     #[test]
@@ -287,18 +264,15 @@ mod tests {
         let (mut plain, mut hinted) = (MPI_COMM_NULL, MPI_COMM_NULL);
         let mut info = with(&[(c"mpi_assert_exact_length", c"true")]);
         use crate::bodies::communicators::{mpi_comm_dup, mpi_comm_dup_with_info, mpi_comm_free};
-        // SAFETY: handles, and writable places.
-        unsafe {
-            let mut wrong = with(&[(c"mpi_assert_exact_length", c"perhaps")]);
-            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, wrong, &raw mut hinted), MPI_ERR_INFO_VALUE);
-            assert_eq!((hinted, mpi_info_free(&raw mut wrong)), (MPI_COMM_NULL, MPI_SUCCESS));
-            assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, &raw mut hinted), MPI_SUCCESS);
-            assert_eq!(mpi_comm_dup(hinted, &raw mut plain), MPI_SUCCESS);
-            assert_eq!(told(hinted).value("mpi_assert_exact_length"), Some(&b"true"[..]));
-            assert_eq!(told(plain).value("mpi_assert_exact_length"), None);
-            assert_eq!(mpi_comm_free(&raw mut plain), MPI_SUCCESS);
-            assert_eq!(mpi_comm_free(&raw mut hinted), MPI_SUCCESS);
-            assert_eq!(mpi_info_free(&raw mut info), MPI_SUCCESS);
-        }
+        let mut wrong = with(&[(c"mpi_assert_exact_length", c"perhaps")]);
+        assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, wrong, Place::of(&mut hinted)), MPI_ERR_INFO_VALUE);
+        assert_eq!((hinted, mpi_info_free(Variable::of(&mut wrong))), (MPI_COMM_NULL, MPI_SUCCESS));
+        assert_eq!(mpi_comm_dup_with_info(MPI_COMM_SELF, info, Place::of(&mut hinted)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_dup(hinted, Place::of(&mut plain)), MPI_SUCCESS);
+        assert_eq!(told(hinted).value("mpi_assert_exact_length"), Some(&b"true"[..]));
+        assert_eq!(told(plain).value("mpi_assert_exact_length"), None);
+        assert_eq!(mpi_comm_free(Variable::of(&mut plain)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_free(Variable::of(&mut hinted)), MPI_SUCCESS);
+        assert_eq!(mpi_info_free(Variable::of(&mut info)), MPI_SUCCESS);
     }
 }

@@ -1,5 +1,6 @@
 //! Waiting, testing, and what else is done with requests (MPI 5.0 §3.7.3 to §3.7.6, §3.8.4).
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
@@ -11,8 +12,8 @@ use crate::bodies::generalized;
 use crate::bodies::operators;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
-use crate::bodies::world::null;
 use crate::calls;
+use crate::claims::{Place, Places, Slot, StatusPlace, StatusPlaces, Statuses, Variable, Variables, null};
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::failures;
@@ -262,57 +263,45 @@ fn report(name: &'static str, ended: Result<Ended>) -> c_int {
 }
 
 /// Leaves in the program's variables what is left of a request that is over, and the status of its operation.
-///
-/// # Safety
-/// `request` is writable; `status` is null or writable.
 #[inline(always)]
-unsafe fn leave(request: *mut MPI_Request, handle: MPI_Request, status: *mut MPI_Status, ended: &Ended) {
-    // SAFETY: the caller's promises.
-    unsafe {
-        request.write(ended.left_of(handle));
-        match handle {
-            MPI_REQUEST_NULL => status::write_empty(status),
-            _ => status::write(status, &ended.status),
-        }
+fn leave(request: &Cell<MPI_Request>, handle: MPI_Request, status: StatusPlace<'_>, ended: &Ended) {
+    request.set(ended.left_of(handle));
+    match handle {
+        MPI_REQUEST_NULL => status.write_empty(),
+        _ => status.write(&ended.status),
     }
 }
 
 /// Waits for one request.
-///
-/// # Safety
-/// `request` is null or a request to be read and written; `status` is null or writable.
 #[inline]
-pub unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+pub fn mpi_wait(request: Variable<'_, MPI_Request>, status: StatusPlace<'_>) -> c_int {
     calls::enter("MPI_Wait");
     with_runtime("MPI_Wait", |runtime| {
-        if request.is_null() {
+        let Some(request) = request.there() else {
             return report("MPI_Wait", Err(null("request")));
-        }
-        // SAFETY: not null, and the program promised a request.
-        let handle = unsafe { request.read() };
+        };
+        let handle = request.get();
         let ended = match handle {
             MPI_REQUEST_NULL => Ok(Ended::NOTHING),
             _ => wait_and_take(runtime, handle),
         };
         if let Ok(ended) = &ended {
-            // SAFETY: the program's promises, as above.
-            unsafe { leave(request, handle, status, ended) };
+            leave(request, handle, status, ended);
         }
         report("MPI_Wait", ended)
     })
 }
 
 /// Tests one request.
-///
-/// # Safety
-/// `request` is null or a request to be read and written; `flag` and `status` are null or writable.
-pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+pub fn mpi_test(
+    request: Variable<'_, MPI_Request>,
+    flag: Place<'_, c_int>,
+    status: StatusPlace<'_>,
+) -> c_int {
     with_runtime("MPI_Test", |runtime| {
-        if request.is_null() || flag.is_null() {
-            return report("MPI_Test", Err(null(if flag.is_null() { "flag" } else { "request" })));
-        }
-        // SAFETY: not null, and the program promised a request.
-        let handle = unsafe { request.read() };
+        let Some(flag) = flag.there() else { return report("MPI_Test", Err(null("flag"))) };
+        let Some(request) = request.there() else { return report("MPI_Test", Err(null("request"))) };
+        let handle = request.get();
         let ended = match handle {
             MPI_REQUEST_NULL => Ok(Some(Ended::NOTHING)),
             _ => try_end(runtime, handle),
@@ -320,16 +309,12 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
         match ended {
             Err(error) => report("MPI_Test", Err(error)),
             Ok(None) => {
-                // SAFETY: not null, and the program promised that it is writable.
-                unsafe { flag.write(0) };
+                flag.set(0);
                 MPI_SUCCESS
             }
             Ok(Some(ended)) => {
-                // SAFETY: the program's promises, as above.
-                unsafe {
-                    flag.write(1);
-                    leave(request, handle, status, &ended);
-                }
+                flag.set(1);
+                leave(request, handle, status, &ended);
                 report("MPI_Test", Ok(ended))
             }
         }
@@ -337,152 +322,106 @@ pub unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut
 }
 
 /// Waits for all.
-///
-/// # Safety
-/// `array_of_requests` has `count` entries; `array_of_statuses` is null or has `count` entries.
-pub unsafe fn mpi_waitall(
+pub fn mpi_waitall(
     count: c_int,
-    array_of_requests: *mut MPI_Request,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
     calls::enter("MPI_Waitall");
     with_runtime("MPI_Waitall", |runtime| {
-        // SAFETY: the program's promise is handed on.
         let list = List::check(count, array_of_requests)
-            .and_then(|list| unsafe { list.check_requests(runtime) }.map(|()| list));
+            .and_then(|list| list.check_requests(runtime).map(|()| list));
         match list {
             Err(error) => report("MPI_Waitall", Err(error)),
-            // SAFETY: as above.
-            Ok(list) => unsafe { end_all("MPI_Waitall", runtime, list, array_of_statuses) },
+            Ok(list) => end_all("MPI_Waitall", runtime, list, array_of_statuses.of_count(list.count())),
         }
     })
 }
 
 /// Tests whether all are over; only then is any of them touched.
-///
-/// # Safety
-/// As for [`mpi_waitall`]; `flag` is null or writable.
-pub unsafe fn mpi_testall(
+pub fn mpi_testall(
     count: c_int,
-    array_of_requests: *mut MPI_Request,
-    flag: *mut c_int,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    flag: Place<'_, c_int>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
     with_runtime("MPI_Testall", |runtime| {
-        if flag.is_null() {
-            return report("MPI_Testall", Err(null("flag")));
-        }
-        // SAFETY: the program's promise is handed on.
-        match unsafe { checked(runtime, count, array_of_requests) } {
+        let Some(flag) = flag.there() else { return report("MPI_Testall", Err(null("flag"))) };
+        match checked(runtime, count, array_of_requests) {
             Err(error) => report("MPI_Testall", Err(error)),
             Ok((list, active)) => {
                 let all = ready(&active).len() == active.len();
-                // SAFETY: `flag` is not null; the rest is handed on.
-                unsafe {
-                    flag.write(c_int::from(all));
-                    if all { end_all("MPI_Testall", runtime, list, array_of_statuses) } else { MPI_SUCCESS }
-                }
+                flag.set(c_int::from(all));
+                let statuses = array_of_statuses.of_count(list.count());
+                if all { end_all("MPI_Testall", runtime, list, statuses) } else { MPI_SUCCESS }
             }
         }
     })
 }
 
-/// # Safety
-/// See [`List::at`].
-unsafe fn checked(
+fn checked<'call>(
     runtime: &'static Runtime,
     count: c_int,
-    requests: *mut MPI_Request,
-) -> Result<(List, Vec<(usize, Look)>)> {
+    requests: Variables<'call, MPI_Request>,
+) -> Result<(List<'call>, Vec<(usize, Look)>)> {
     let list = List::check(count, requests)?;
-    // SAFETY: the caller's promise is handed on.
-    let active = unsafe { list.active(runtime)? };
+    let active = list.active(runtime)?;
     Ok((list, active))
 }
 
 /// Waits for all of a checked list, and writes the statuses; errors are told in them (MPI 5.0 §3.7.5).
-///
-/// # Safety
-/// The list's promise; `statuses` is null or has as many entries.
-unsafe fn end_all(
-    name: &'static str,
-    runtime: &'static Runtime,
-    list: List,
-    statuses: *mut MPI_Status,
-) -> c_int {
+fn end_all(name: &'static str, runtime: &'static Runtime, list: List<'_>, statuses: Statuses<'_>) -> c_int {
     let mut failures = Vec::new();
     let mut end = |index, ended: Ended| {
-        // SAFETY: the caller's promise is handed on; it promised room for all statuses.
-        unsafe {
-            if !ended.goes_on() {
-                list.clear(index);
-            }
-            if !statuses.is_null() {
-                status::write(statuses.add(index), &ended.status);
-            }
+        if !ended.goes_on() {
+            list.clear(index);
         }
+        statuses.at(index).write(&ended.status);
         if ended.failed.is_some() {
             failures.push((index, ended));
         }
     };
     let (mut index, mut unusual) = (0, Vec::new());
-    while index < list.count {
+    while index < list.count() {
         // What the engine alone knows of is waited for together.
-        // SAFETY: the caller's promise is handed on.
         let ended = runtime.process().wait_lent(
-            |place| unsafe { list.wanted(index + place) },
+            |place| list.wanted(index + place),
             |place, status| {
-                // SAFETY: as above; the caller promised room for all statuses.
-                unsafe {
-                    list.clear_lent(index + place);
-                    if !statuses.is_null() {
-                        let status = status.as_ref().map_or(status::EMPTY, status::of);
-                        status::write(statuses.add(index + place), &status);
-                    }
+                list.clear_lent(index + place);
+                if !statuses.are_ignored() {
+                    let status = status.as_ref().map_or(status::EMPTY, status::of);
+                    statuses.at(index + place).write(&status);
                 }
             },
             |place| unusual.push(index + place),
         );
         for index in unusual.drain(..) {
-            // SAFETY: as above.
-            let request = unsafe { list.at(index) };
-            end(index, end_unusual(runtime, request).unwrap_or(Ended::NOTHING));
+            end(index, end_unusual(runtime, list.at(index)).unwrap_or(Ended::NOTHING));
         }
         index += ended;
-        if index < list.count {
-            // SAFETY: as above.
-            let request = unsafe { list.at(index) };
-            end(index, wait_and_take(runtime, request).unwrap_or(Ended::NOTHING));
+        if index < list.count() {
+            end(index, wait_and_take(runtime, list.at(index)).unwrap_or(Ended::NOTHING));
             index += 1;
         }
     }
     if failures.is_empty() {
         return MPI_SUCCESS;
     }
-    if !statuses.is_null() {
-        let mut codes = vec![MPI_SUCCESS; list.count];
+    if !statuses.are_ignored() {
+        let mut codes = vec![MPI_SUCCESS; list.count()];
         failures.iter().for_each(|(index, ended)| codes[*index] = ended.code());
-        for (index, code) in codes.into_iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { status::write_error(statuses.add(index), code) };
-        }
+        codes.into_iter().enumerate().for_each(|(index, code)| statuses.at(index).write_error(code));
     }
     report_in_status(name, failures.into_iter().map(|(_, ended)| ended))
 }
 
-/// # Safety
-/// `statuses` is null or has room for all.
-unsafe fn report_several(name: &'static str, statuses: *mut MPI_Status, ends: Vec<Ended>) -> c_int {
+fn report_several(name: &'static str, statuses: Statuses<'_>, ends: Vec<Ended>) -> c_int {
     let failed = ends.iter().any(|ended| ended.failed.is_some());
-    for (index, ended) in ends.iter().enumerate().filter(|_| !statuses.is_null()) {
-        // SAFETY: not null, and the caller promised room.
-        unsafe {
-            let place = statuses.add(index);
-            if failed {
-                status::write_with_error(place, &ended.status, ended.code());
-            } else {
-                status::write(place, &ended.status);
-            }
+    for (index, ended) in ends.iter().enumerate() {
+        if failed {
+            statuses.at(index).write_with_error(&ended.status, ended.code());
+        } else {
+            statuses.at(index).write(&ended.status);
         }
     }
     report_in_status(name, ends.into_iter())
@@ -500,200 +439,149 @@ fn report_in_status(name: &'static str, mut ends: impl Iterator<Item = Ended>) -
 }
 
 /// Waits for any one.
-///
-/// # Safety
-/// As for [`mpi_waitall`]; `index` and `status` are null or writable.
-pub unsafe fn mpi_waitany(
+pub fn mpi_waitany(
     count: c_int,
-    array_of_requests: *mut MPI_Request,
-    index: *mut c_int,
-    status: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    index: Place<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     calls::enter("MPI_Waitany");
     with_runtime("MPI_Waitany", |runtime| {
-        if index.is_null() {
-            return report("MPI_Waitany", Err(null("index")));
-        }
-        // SAFETY: the program's promises are handed on.
-        unsafe {
-            match checked(runtime, count, array_of_requests) {
-                Err(error) => report("MPI_Waitany", Err(error)),
-                Ok((list, active)) => {
-                    let place = if active.is_empty() { None } else { wait_ready(&active).first().copied() };
-                    end_any("MPI_Waitany", runtime, list, place.map(|place| active[place].0), index, status)
-                }
+        let Some(index) = index.there() else { return report("MPI_Waitany", Err(null("index"))) };
+        match checked(runtime, count, array_of_requests) {
+            Err(error) => report("MPI_Waitany", Err(error)),
+            Ok((list, active)) => {
+                let place = if active.is_empty() { None } else { wait_ready(&active).first().copied() };
+                end_any("MPI_Waitany", runtime, list, place.map(|place| active[place].0), index, status)
             }
         }
     })
 }
 
 /// Tests whether any one is over.
-///
-/// # Safety
-/// As for [`mpi_waitany`]; `flag` is null or writable.
-pub unsafe fn mpi_testany(
+pub fn mpi_testany(
     count: c_int,
-    array_of_requests: *mut MPI_Request,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    index: Place<'_, c_int>,
+    flag: Place<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     with_runtime("MPI_Testany", |runtime| {
-        if index.is_null() || flag.is_null() {
-            return report("MPI_Testany", Err(null(if flag.is_null() { "flag" } else { "index" })));
-        }
-        // SAFETY: the program's promises are handed on; `flag` and `index` are not null.
-        unsafe {
-            match checked(runtime, count, array_of_requests) {
-                Err(error) => report("MPI_Testany", Err(error)),
-                Ok((list, active)) => {
-                    let place = ready(&active).first().copied();
-                    let over = active.is_empty() || place.is_some();
-                    flag.write(c_int::from(over));
-                    if !over {
-                        index.write(MPI_UNDEFINED);
-                        return MPI_SUCCESS;
-                    }
-                    end_any("MPI_Testany", runtime, list, place.map(|place| active[place].0), index, status)
+        let Some(flag) = flag.there() else { return report("MPI_Testany", Err(null("flag"))) };
+        let Some(index) = index.there() else { return report("MPI_Testany", Err(null("index"))) };
+        match checked(runtime, count, array_of_requests) {
+            Err(error) => report("MPI_Testany", Err(error)),
+            Ok((list, active)) => {
+                let place = ready(&active).first().copied();
+                let over = active.is_empty() || place.is_some();
+                flag.set(c_int::from(over));
+                if !over {
+                    index.set(MPI_UNDEFINED);
+                    return MPI_SUCCESS;
                 }
+                end_any("MPI_Testany", runtime, list, place.map(|place| active[place].0), index, status)
             }
         }
     })
 }
 
 /// Ends the request at `found`, or says that there was none.
-///
-/// # Safety
-/// The list's promise; `index` is writable, `status` null or writable.
-unsafe fn end_any(
+fn end_any(
     name: &'static str,
     runtime: &'static Runtime,
-    list: List,
+    list: List<'_>,
     found: Option<usize>,
-    index: *mut c_int,
-    status: *mut MPI_Status,
+    index: Slot<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
-    // SAFETY: the caller's promises are handed on.
-    unsafe {
-        let Some(at) = found else {
-            index.write(MPI_UNDEFINED);
-            status::write_empty(status);
-            return MPI_SUCCESS;
-        };
-        let ended = take_over(runtime, list.at(at));
-        if !ended.as_ref().is_ok_and(Ended::goes_on) {
-            list.clear(at);
-        }
-        index.write(at as c_int);
-        if let Ok(ended) = &ended {
-            status::write(status, &ended.status);
-        }
-        report(name, ended)
+    let Some(at) = found else {
+        index.set(MPI_UNDEFINED);
+        status.write_empty();
+        return MPI_SUCCESS;
+    };
+    let ended = take_over(runtime, list.at(at));
+    if !ended.as_ref().is_ok_and(Ended::goes_on) {
+        list.clear(at);
     }
+    index.set(at as c_int);
+    if let Ok(ended) = &ended {
+        status.write(&ended.status);
+    }
+    report(name, ended)
 }
 
 /// Waits until some are over.
-///
-/// # Safety
-/// `array_of_requests` has `incount` entries, `array_of_indices` and `array_of_statuses` are null or have as many;
-/// `outcount` is null or writable.
-pub unsafe fn mpi_waitsome(
+pub fn mpi_waitsome(
     incount: c_int,
-    array_of_requests: *mut MPI_Request,
-    outcount: *mut c_int,
-    array_of_indices: *mut c_int,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    outcount: Place<'_, c_int>,
+    array_of_indices: Places<'_, c_int>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        some(
-            "MPI_Waitsome",
-            wait_ready,
-            (incount, array_of_requests),
-            outcount,
-            array_of_indices,
-            array_of_statuses,
-        )
-    }
+    some(
+        "MPI_Waitsome",
+        wait_ready,
+        (incount, array_of_requests),
+        outcount,
+        array_of_indices,
+        array_of_statuses,
+    )
 }
 
 /// Tests which are over.
-///
-/// # Safety
-/// As for [`mpi_waitsome`].
-pub unsafe fn mpi_testsome(
+pub fn mpi_testsome(
     incount: c_int,
-    array_of_requests: *mut MPI_Request,
-    outcount: *mut c_int,
-    array_of_indices: *mut c_int,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: Variables<'_, MPI_Request>,
+    outcount: Place<'_, c_int>,
+    array_of_indices: Places<'_, c_int>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        some(
-            "MPI_Testsome",
-            ready,
-            (incount, array_of_requests),
-            outcount,
-            array_of_indices,
-            array_of_statuses,
-        )
-    }
+    some("MPI_Testsome", ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
 }
 
-/// # Safety
-/// As for [`mpi_waitsome`].
-unsafe fn some(
+fn some(
     name: &'static str,
     find: fn(&[(usize, Look)]) -> Vec<usize>,
-    (incount, requests): (c_int, *mut MPI_Request),
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
+    (incount, requests): (c_int, Variables<'_, MPI_Request>),
+    outcount: Place<'_, c_int>,
+    indices: Places<'_, c_int>,
+    statuses: StatusPlaces<'_>,
 ) -> c_int {
     calls::enter(name);
     with_runtime(name, |runtime| {
-        if outcount.is_null() || indices.is_null() && incount > 0 {
-            return report(name, Err(null(if outcount.is_null() { "outcount" } else { "array_of_indices" })));
+        let places = outcount.checked("outcount").and_then(|outcount| {
+            Ok((outcount, indices.checked(i64::from(incount.max(0)), "array_of_indices")?))
+        });
+        let checked = places.and_then(|places| Ok((places, checked(runtime, incount, requests)?)));
+        let ((outcount, indices), (list, active)) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return report(name, Err(error)),
+        };
+        if active.is_empty() {
+            outcount.set(MPI_UNDEFINED);
+            return MPI_SUCCESS;
         }
-        // SAFETY: the caller's promises are handed on; `outcount` is not null.
-        unsafe {
-            let (list, active) = match checked(runtime, incount, requests) {
-                Ok(checked) => checked,
-                Err(error) => return report(name, Err(error)),
-            };
-            if active.is_empty() {
-                outcount.write(MPI_UNDEFINED);
-                return MPI_SUCCESS;
+        let found = find(&active);
+        outcount.set(found.len() as c_int);
+        let mut ends = Vec::with_capacity(found.len());
+        for (at, place) in found.into_iter().enumerate() {
+            let index = active[place].0;
+            let ended = take_over(runtime, list.at(index)).unwrap_or(Ended::NOTHING);
+            if !ended.goes_on() {
+                list.clear(index);
             }
-            let found = find(&active);
-            outcount.write(found.len() as c_int);
-            let mut ends = Vec::with_capacity(found.len());
-            for (at, place) in found.into_iter().enumerate() {
-                let index = active[place].0;
-                let ended = take_over(runtime, list.at(index)).unwrap_or(Ended::NOTHING);
-                if !ended.goes_on() {
-                    list.clear(index);
-                }
-                ends.push(ended);
-                indices.add(at).write(index as c_int);
-            }
-            report_several(name, statuses, ends)
+            ends.push(ended);
+            indices.set(at, index as c_int);
         }
+        report_several(name, statuses.of_count(list.count()), ends)
     })
 }
 
 /// Gives a request up; the operation goes on to its end (MPI 5.0 §3.7.3).
-///
-/// # Safety
-/// `request` is null or a request to be read and written.
-pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
+pub fn mpi_request_free(request: Variable<'_, MPI_Request>) -> c_int {
     call("MPI_Request_free", Target::World, |runtime| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        // SAFETY: not null, and the program promised a request.
-        let handle = unsafe { request.read() };
+        let request = request.checked("request")?;
+        let handle = request.get();
         // MPI_Request_get_status may have said that it has completed.
         if runtime.is_collective(handle) && ready(&[(0, runtime.look_at_request(handle)?)]).is_empty() {
             return Err(collective_under_way(handle));
@@ -707,8 +595,7 @@ pub unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         } else if !generalized::give_up(runtime, handle)? {
             detach(runtime, runtime.take_request(handle)?.object);
         }
-        // SAFETY: as above.
-        unsafe { request.write(MPI_REQUEST_NULL) };
+        request.set(MPI_REQUEST_NULL);
         reap(runtime);
         Ok(())
     })

@@ -13,7 +13,7 @@ use weft::{Class, Error, Result};
 
 use crate::bodies::datatype_contents::{Form, Made, Part};
 use crate::bodies::datatypes::{adopt, refused, resolve};
-use crate::bodies::pointers::{Place, array, counts, displacements};
+use crate::claims::{List, Place};
 use crate::convert::{Counts, Displacements};
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -25,19 +25,15 @@ use crate::types::*;
 type Construction = Result<(std::result::Result<Datatype, DatatypeError>, Made)>;
 
 /// Makes a datatype of another one.
-///
-/// # Safety
-/// `newtype` is null or writable.
-unsafe fn construct(
+fn construct(
     name: &'static str,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
     work: impl FnOnce(&Datatype) -> Construction,
 ) -> c_int {
     call(name, Target::World, |runtime| {
         let old = resolve(runtime, oldtype)?;
-        // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newtype, "newtype")? };
+        let place = newtype.checked("newtype")?;
         let (datatype, made) = work(&old)?;
         let made = made.of(Part::of(runtime, oldtype)?);
         place.set(adopt(runtime, datatype.map_err(refused)?, Arc::new(made))?);
@@ -50,145 +46,104 @@ fn check_count(count: i64, what: &str) -> Result<()> {
 }
 
 /// Elements behind each other.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { contiguous("MPI_Type_contiguous", Form::Int, count.into(), oldtype, newtype) }
+pub fn mpi_type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: Place<'_, MPI_Datatype>) -> c_int {
+    contiguous("MPI_Type_contiguous", Form::Int, count.into(), oldtype, newtype)
 }
 
 /// As [`mpi_type_contiguous`], with large counts.
-///
-/// # Safety
-/// As for [`mpi_type_contiguous`].
-pub unsafe fn mpi_type_contiguous_c(
+pub fn mpi_type_contiguous_c(
     count: MPI_Count,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { contiguous("MPI_Type_contiguous_c", Form::Large, count, oldtype, newtype) }
+    contiguous("MPI_Type_contiguous_c", Form::Large, count, oldtype, newtype)
 }
 
-/// # Safety
-/// As for [`mpi_type_contiguous`].
-unsafe fn contiguous(
+fn contiguous(
     name: &'static str,
     form: Form,
     count: i64,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    unsafe {
-        construct(name, oldtype, newtype, |old| {
-            Ok((Datatype::contiguous(count, old), Made::by(MPI_COMBINER_CONTIGUOUS, form).count(count)))
-        })
-    }
+    construct(name, oldtype, newtype, |old| {
+        Ok((Datatype::contiguous(count, old), Made::by(MPI_COMBINER_CONTIGUOUS, form).count(count)))
+    })
 }
 
 /// Blocks of elements, a stride of extents apart.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_vector(
+pub fn mpi_type_vector(
     count: c_int,
     blocklength: c_int,
     stride: c_int,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
     let numbers = [count, blocklength, stride].map(i64::from);
-    // SAFETY: the program's promise is handed on.
-    unsafe { vector("MPI_Type_vector", Form::Int, numbers, oldtype, newtype) }
+    vector("MPI_Type_vector", Form::Int, numbers, oldtype, newtype)
 }
 
 /// As [`mpi_type_vector`], with large counts.
-///
-/// # Safety
-/// As for [`mpi_type_vector`].
-pub unsafe fn mpi_type_vector_c(
+pub fn mpi_type_vector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { vector("MPI_Type_vector_c", Form::Large, [count, blocklength, stride], oldtype, newtype) }
+    vector("MPI_Type_vector_c", Form::Large, [count, blocklength, stride], oldtype, newtype)
 }
 
-/// # Safety
-/// As for [`mpi_type_vector`].
-unsafe fn vector(
+fn vector(
     name: &'static str,
     form: Form,
     numbers: [i64; 3],
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
     let [count, length, stride] = numbers;
-    // SAFETY: the caller's promise is handed on.
-    unsafe {
-        construct(name, oldtype, newtype, |old| {
-            Ok((
-                Datatype::vector(count, length, stride, old),
-                Made::by(MPI_COMBINER_VECTOR, form).counts(&numbers),
-            ))
-        })
-    }
+    construct(name, oldtype, newtype, |old| {
+        Ok((
+            Datatype::vector(count, length, stride, old),
+            Made::by(MPI_COMBINER_VECTOR, form).counts(&numbers),
+        ))
+    })
 }
 
 /// Blocks of elements, a stride of bytes apart.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_create_hvector(
+pub fn mpi_type_create_hvector(
     count: c_int,
     blocklength: c_int,
     stride: MPI_Aint,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
     let numbers = [count.into(), blocklength.into(), stride as i64];
-    // SAFETY: the program's promise is handed on.
-    unsafe { hvector("MPI_Type_create_hvector", Form::Int, numbers, oldtype, newtype) }
+    hvector("MPI_Type_create_hvector", Form::Int, numbers, oldtype, newtype)
 }
 
 /// As [`mpi_type_create_hvector`], with large counts.
-///
-/// # Safety
-/// As for [`mpi_type_create_hvector`].
-pub unsafe fn mpi_type_create_hvector_c(
+pub fn mpi_type_create_hvector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
     stride: MPI_Count,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        hvector("MPI_Type_create_hvector_c", Form::Large, [count, blocklength, stride], oldtype, newtype)
-    }
+    hvector("MPI_Type_create_hvector_c", Form::Large, [count, blocklength, stride], oldtype, newtype)
 }
 
-/// # Safety
-/// As for [`mpi_type_create_hvector`].
-unsafe fn hvector(
+fn hvector(
     name: &'static str,
     form: Form,
     [count, length, stride]: [i64; 3],
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    unsafe {
-        construct(name, oldtype, newtype, |old| {
-            let made = Made::by(MPI_COMBINER_HVECTOR, form).counts(&[count, length]).addresses(&[stride]);
-            Ok((Datatype::hvector(count, length, stride, old), made))
-        })
-    }
+    construct(name, oldtype, newtype, |old| {
+        let made = Made::by(MPI_COMBINER_HVECTOR, form).counts(&[count, length]).addresses(&[stride]);
+        Ok((Datatype::hvector(count, length, stride, old), made))
+    })
 }
 
 fn blocks(lengths: &[i64], displacements: &[i64]) -> Vec<Block> {
@@ -197,123 +152,93 @@ fn blocks(lengths: &[i64], displacements: &[i64]) -> Vec<Block> {
 }
 
 /// Blocks of elements at displacements in extents.
-///
-/// # Safety
-/// The arrays have `count` elements; `newtype` is null or writable.
-pub unsafe fn mpi_type_indexed(
+pub fn mpi_type_indexed(
     count: MPI_Count,
-    array_of_blocklengths: Counts,
-    array_of_displacements: Counts,
+    array_of_blocklengths: Counts<'_>,
+    array_of_displacements: Counts<'_>,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_indexed", oldtype, newtype, |old| {
-            check_count(count, "count")?;
-            let lengths = counts(array_of_blocklengths, count, "array_of_blocklengths")?;
-            let places = counts(array_of_displacements, count, "array_of_displacements")?;
-            let made = Made::by(MPI_COMBINER_INDEXED, array_of_blocklengths.into());
-            let made = made.count(count).counts(&lengths).counts(&places);
-            Ok((Datatype::indexed(&blocks(&lengths, &places), old), made))
-        })
-    }
+    construct("MPI_Type_indexed", oldtype, newtype, |old| {
+        check_count(count, "count")?;
+        let lengths = array_of_blocklengths.numbers(count, "array_of_blocklengths")?;
+        let places = array_of_displacements.numbers(count, "array_of_displacements")?;
+        let made = Made::by(MPI_COMBINER_INDEXED, array_of_blocklengths.into());
+        let made = made.count(count).counts(&lengths).counts(&places);
+        Ok((Datatype::indexed(&blocks(&lengths, &places), old), made))
+    })
 }
 
 /// Blocks of elements at displacements in bytes.
-///
-/// # Safety
-/// As for [`mpi_type_indexed`].
-pub unsafe fn mpi_type_create_hindexed(
+pub fn mpi_type_create_hindexed(
     count: MPI_Count,
-    array_of_blocklengths: Counts,
-    array_of_displacements: Displacements,
+    array_of_blocklengths: Counts<'_>,
+    array_of_displacements: Displacements<'_>,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_create_hindexed", oldtype, newtype, |old| {
-            check_count(count, "count")?;
-            let lengths = counts(array_of_blocklengths, count, "array_of_blocklengths")?;
-            let places = displacements(array_of_displacements, count, "array_of_displacements")?;
-            let made = Made::by(MPI_COMBINER_HINDEXED, array_of_blocklengths.into());
-            let made = made.count(count).counts(&lengths).addresses(&places);
-            Ok((Datatype::hindexed(&blocks(&lengths, &places), old), made))
-        })
-    }
+    construct("MPI_Type_create_hindexed", oldtype, newtype, |old| {
+        check_count(count, "count")?;
+        let lengths = array_of_blocklengths.numbers(count, "array_of_blocklengths")?;
+        let places = array_of_displacements.numbers(count, "array_of_displacements")?;
+        let made = Made::by(MPI_COMBINER_HINDEXED, array_of_blocklengths.into());
+        let made = made.count(count).counts(&lengths).addresses(&places);
+        Ok((Datatype::hindexed(&blocks(&lengths, &places), old), made))
+    })
 }
 
 /// Blocks of one length at displacements in extents.
-///
-/// # Safety
-/// As for [`mpi_type_indexed`].
-pub unsafe fn mpi_type_create_indexed_block(
+pub fn mpi_type_create_indexed_block(
     count: MPI_Count,
     blocklength: MPI_Count,
-    array_of_displacements: Counts,
+    array_of_displacements: Counts<'_>,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_create_indexed_block", oldtype, newtype, |old| {
-            check_count(count, "count")?;
-            check_count(blocklength, "block length")?;
-            let places = counts(array_of_displacements, count, "array_of_displacements")?;
-            let made = Made::by(MPI_COMBINER_INDEXED_BLOCK, array_of_displacements.into());
-            let made = made.counts(&[count, blocklength]).counts(&places);
-            Ok((Datatype::indexed_block(blocklength, &places, old), made))
-        })
-    }
+    construct("MPI_Type_create_indexed_block", oldtype, newtype, |old| {
+        check_count(count, "count")?;
+        check_count(blocklength, "block length")?;
+        let places = array_of_displacements.numbers(count, "array_of_displacements")?;
+        let made = Made::by(MPI_COMBINER_INDEXED_BLOCK, array_of_displacements.into());
+        let made = made.counts(&[count, blocklength]).counts(&places);
+        Ok((Datatype::indexed_block(blocklength, &places, old), made))
+    })
 }
 
 /// Blocks of one length at displacements in bytes.
-///
-/// # Safety
-/// As for [`mpi_type_indexed`].
-pub unsafe fn mpi_type_create_hindexed_block(
+pub fn mpi_type_create_hindexed_block(
     count: MPI_Count,
     blocklength: MPI_Count,
-    array_of_displacements: Displacements,
+    array_of_displacements: Displacements<'_>,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_create_hindexed_block", oldtype, newtype, |old| {
-            check_count(count, "count")?;
-            check_count(blocklength, "block length")?;
-            let places = displacements(array_of_displacements, count, "array_of_displacements")?;
-            let made = Made::by(MPI_COMBINER_HINDEXED_BLOCK, array_of_displacements.into());
-            let made = made.counts(&[count, blocklength]).addresses(&places);
-            Ok((Datatype::hindexed_block(blocklength, &places, old), made))
-        })
-    }
+    construct("MPI_Type_create_hindexed_block", oldtype, newtype, |old| {
+        check_count(count, "count")?;
+        check_count(blocklength, "block length")?;
+        let places = array_of_displacements.numbers(count, "array_of_displacements")?;
+        let made = Made::by(MPI_COMBINER_HINDEXED_BLOCK, array_of_displacements.into());
+        let made = made.counts(&[count, blocklength]).addresses(&places);
+        Ok((Datatype::hindexed_block(blocklength, &places, old), made))
+    })
 }
 
 /// Blocks of different datatypes at displacements in bytes.
-///
-/// # Safety
-/// The arrays have `count` elements; `newtype` is null or writable.
-pub unsafe fn mpi_type_create_struct(
+pub fn mpi_type_create_struct(
     count: MPI_Count,
-    array_of_blocklengths: Counts,
-    array_of_displacements: Displacements,
-    array_of_types: *const MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    array_of_blocklengths: Counts<'_>,
+    array_of_displacements: Displacements<'_>,
+    array_of_types: List<'_, MPI_Datatype>,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
     call("MPI_Type_create_struct", Target::World, |runtime| {
         check_count(count, "count")?;
-        // SAFETY: the program's promises are handed on.
-        let (place, lengths, places, handles) = unsafe {
-            (
-                Place::new(newtype, "newtype")?,
-                counts(array_of_blocklengths, count, "array_of_blocklengths")?,
-                displacements(array_of_displacements, count, "array_of_displacements")?,
-                array(array_of_types, count, "array_of_types")?,
-            )
-        };
+        let (place, lengths, places, handles) = (
+            newtype.checked("newtype")?,
+            array_of_blocklengths.numbers(count, "array_of_blocklengths")?,
+            array_of_displacements.numbers(count, "array_of_displacements")?,
+            array_of_types.slice(count, "array_of_types")?,
+        );
         let types: Vec<Type> =
             handles.iter().map(|&handle| resolve(runtime, handle)).collect::<Result<_>>()?;
         let fields: Vec<Field<'_>> = std::iter::zip(blocks(&lengths, &places), &types)
@@ -331,30 +256,24 @@ pub unsafe fn mpi_type_create_struct(
 }
 
 /// A part of an array.
-///
-/// # Safety
-/// The arrays have `ndims` elements; `newtype` is null or writable.
-pub unsafe fn mpi_type_create_subarray(
+pub fn mpi_type_create_subarray(
     ndims: c_int,
-    array_of_sizes: Counts,
-    array_of_subsizes: Counts,
-    array_of_starts: Counts,
+    array_of_sizes: Counts<'_>,
+    array_of_subsizes: Counts<'_>,
+    array_of_starts: Counts<'_>,
     order: c_int,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_create_subarray", oldtype, newtype, |old| {
-            let dimensions = i64::from(ndims);
-            let sizes = counts(array_of_sizes, dimensions, "array_of_sizes")?;
-            let subsizes = counts(array_of_subsizes, dimensions, "array_of_subsizes")?;
-            let starts = counts(array_of_starts, dimensions, "array_of_starts")?;
-            let datatype = Datatype::subarray(&sizes, &subsizes, &starts, array_order(order)?, old);
-            let made = Made::by(MPI_COMBINER_SUBARRAY, array_of_sizes.into()).integer(ndims);
-            Ok((datatype, made.counts(&sizes).counts(&subsizes).counts(&starts).integer(order)))
-        })
-    }
+    construct("MPI_Type_create_subarray", oldtype, newtype, |old| {
+        let dimensions = i64::from(ndims);
+        let sizes = array_of_sizes.numbers(dimensions, "array_of_sizes")?;
+        let subsizes = array_of_subsizes.numbers(dimensions, "array_of_subsizes")?;
+        let starts = array_of_starts.numbers(dimensions, "array_of_starts")?;
+        let datatype = Datatype::subarray(&sizes, &subsizes, &starts, array_order(order)?, old);
+        let made = Made::by(MPI_COMBINER_SUBARRAY, array_of_sizes.into()).integer(ndims);
+        Ok((datatype, made.counts(&sizes).counts(&subsizes).counts(&starts).integer(order)))
+    })
 }
 
 fn array_order(order: c_int) -> Result<ArrayOrder> {
@@ -366,41 +285,35 @@ fn array_order(order: c_int) -> Result<ArrayOrder> {
 }
 
 /// The part of an array that a process of a grid has.
-///
-/// # Safety
-/// The arrays have `ndims` elements; `newtype` is null or writable.
-pub unsafe fn mpi_type_create_darray(
+pub fn mpi_type_create_darray(
     size: c_int,
     rank: c_int,
     ndims: c_int,
-    array_of_gsizes: Counts,
-    array_of_distribs: *const c_int,
-    array_of_dargs: *const c_int,
-    array_of_psizes: *const c_int,
+    array_of_gsizes: Counts<'_>,
+    array_of_distribs: List<'_, c_int>,
+    array_of_dargs: List<'_, c_int>,
+    array_of_psizes: List<'_, c_int>,
     order: c_int,
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        construct("MPI_Type_create_darray", oldtype, newtype, |old| {
-            let dimensions = i64::from(ndims);
-            let sizes = counts(array_of_gsizes, dimensions, "array_of_gsizes")?;
-            let distributions = array(array_of_distribs, dimensions, "array_of_distribs")?;
-            let arguments = array(array_of_dargs, dimensions, "array_of_dargs")?;
-            let processes = array(array_of_psizes, dimensions, "array_of_psizes")?;
-            let dimension = |at: usize| -> Result<Distributed> {
-                let distribution = distribution(distributions[at], arguments[at])?;
-                Ok(Distributed { elements: sizes[at], distribution, processes: processes[at].into() })
-            };
-            let dealt: Vec<Distributed> = (0..sizes.len()).map(dimension).collect::<Result<_>>()?;
-            let process = Process { rank: rank.into(), size: size.into() };
-            let datatype = Datatype::distributed(process, &dealt, array_order(order)?, old);
-            let made = Made::by(MPI_COMBINER_DARRAY, array_of_gsizes.into()).integers(&[size, rank, ndims]);
-            let made = made.counts(&sizes).integers(distributions).integers(arguments).integers(processes);
-            Ok((datatype, made.integer(order)))
-        })
-    }
+    construct("MPI_Type_create_darray", oldtype, newtype, |old| {
+        let dimensions = i64::from(ndims);
+        let sizes = array_of_gsizes.numbers(dimensions, "array_of_gsizes")?;
+        let distributions = array_of_distribs.slice(dimensions, "array_of_distribs")?;
+        let arguments = array_of_dargs.slice(dimensions, "array_of_dargs")?;
+        let processes = array_of_psizes.slice(dimensions, "array_of_psizes")?;
+        let dimension = |at: usize| -> Result<Distributed> {
+            let distribution = distribution(distributions[at], arguments[at])?;
+            Ok(Distributed { elements: sizes[at], distribution, processes: processes[at].into() })
+        };
+        let dealt: Vec<Distributed> = (0..sizes.len()).map(dimension).collect::<Result<_>>()?;
+        let process = Process { rank: rank.into(), size: size.into() };
+        let datatype = Datatype::distributed(process, &dealt, array_order(order)?, old);
+        let made = Made::by(MPI_COMBINER_DARRAY, array_of_gsizes.into()).integers(&[size, rank, ndims]);
+        let made = made.counts(&sizes).integers(distributions).integers(arguments).integers(processes);
+        Ok((datatype, made.integer(order)))
+    })
 }
 
 fn distribution(distribution: c_int, argument: c_int) -> Result<Distribution> {
@@ -414,49 +327,36 @@ fn distribution(distribution: c_int, argument: c_int) -> Result<Distribution> {
 }
 
 /// The same data with another lower bound and extent.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_create_resized(
+pub fn mpi_type_create_resized(
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
     extent: MPI_Aint,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
     let bounds = [lb as i64, extent as i64];
-    // SAFETY: the program's promise is handed on.
-    unsafe { resized("MPI_Type_create_resized", Form::Int, bounds, oldtype, newtype) }
+    resized("MPI_Type_create_resized", Form::Int, bounds, oldtype, newtype)
 }
 
 /// As [`mpi_type_create_resized`], with large counts.
-///
-/// # Safety
-/// As for [`mpi_type_create_resized`].
-pub unsafe fn mpi_type_create_resized_c(
+pub fn mpi_type_create_resized_c(
     oldtype: MPI_Datatype,
     lb: MPI_Count,
     extent: MPI_Count,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { resized("MPI_Type_create_resized_c", Form::Large, [lb, extent], oldtype, newtype) }
+    resized("MPI_Type_create_resized_c", Form::Large, [lb, extent], oldtype, newtype)
 }
 
-/// # Safety
-/// As for [`mpi_type_create_resized`].
-unsafe fn resized(
+fn resized(
     name: &'static str,
     form: Form,
     bounds: [i64; 2],
     oldtype: MPI_Datatype,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
 ) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    unsafe {
-        construct(name, oldtype, newtype, |old| {
-            Ok((old.resized(bounds[0], bounds[1]), Made::by(MPI_COMBINER_RESIZED, form).addresses(&bounds)))
-        })
-    }
+    construct(name, oldtype, newtype, |old| {
+        Ok((old.resized(bounds[0], bounds[1]), Made::by(MPI_COMBINER_RESIZED, form).addresses(&bounds)))
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use datatype::Datatype;
 use weft::{Class, Error, Result};
 
 use crate::bodies::datatypes::{adopt, no_type, predefined};
-use crate::bodies::pointers::{Place, check_array};
+use crate::claims::{Place, Places, Slots};
 use crate::convert::{Counts, Displacements};
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -47,14 +47,14 @@ pub(crate) enum Form {
     Large,
 }
 
-impl From<Counts> for Form {
-    fn from(counts: Counts) -> Form {
+impl From<Counts<'_>> for Form {
+    fn from(counts: Counts<'_>) -> Form {
         if matches!(counts, Counts::Count(_)) { Form::Large } else { Form::Int }
     }
 }
 
-impl From<Displacements> for Form {
-    fn from(displacements: Displacements) -> Form {
+impl From<Displacements<'_>> for Form {
+    fn from(displacements: Displacements<'_>) -> Form {
         if matches!(displacements, Displacements::Count(_)) { Form::Large } else { Form::Int }
     }
 }
@@ -155,15 +155,12 @@ fn made_of_large_counts(remedy: &str) -> Error {
 }
 
 /// Which constructor made a datatype, and how long the lists of its arguments are.
-///
-/// # Safety
-/// All pointers are null or writable.
-pub unsafe fn mpi_type_get_envelope(
+pub fn mpi_type_get_envelope(
     datatype: MPI_Datatype,
-    num_integers: *mut c_int,
-    num_addresses: *mut c_int,
-    num_datatypes: *mut c_int,
-    combiner: *mut c_int,
+    num_integers: Place<'_, c_int>,
+    num_addresses: Place<'_, c_int>,
+    num_datatypes: Place<'_, c_int>,
+    combiner: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Type_get_envelope", Target::World, |runtime| {
         let made = made(runtime, datatype)?;
@@ -171,16 +168,12 @@ pub unsafe fn mpi_type_get_envelope(
         if lengths[2] > 0 {
             return Err(made_of_large_counts("call MPI_Type_get_envelope_c"));
         }
-        // SAFETY: the program's promise is handed on.
-        let places = unsafe {
-            [
-                Place::new(num_integers, "num_integers")?,
-                Place::new(num_addresses, "num_addresses")?,
-                Place::new(num_datatypes, "num_datatypes")?,
-            ]
-        };
-        // SAFETY: as above.
-        unsafe { Place::new(combiner, "combiner")? }.set(name);
+        let places = [
+            num_integers.checked("num_integers")?,
+            num_addresses.checked("num_addresses")?,
+            num_datatypes.checked("num_datatypes")?,
+        ];
+        combiner.checked("combiner")?.set(name);
         for (place, length) in places.into_iter().zip([lengths[0], lengths[1], lengths[3]]) {
             place.set(length as c_int);
         }
@@ -189,67 +182,57 @@ pub unsafe fn mpi_type_get_envelope(
 }
 
 /// As [`mpi_type_get_envelope`], for datatypes of either form.
-///
-/// # Safety
-/// As for [`mpi_type_get_envelope`].
-pub unsafe fn mpi_type_get_envelope_c(
+pub fn mpi_type_get_envelope_c(
     datatype: MPI_Datatype,
-    num_integers: *mut MPI_Count,
-    num_addresses: *mut MPI_Count,
-    num_large_counts: *mut MPI_Count,
-    num_datatypes: *mut MPI_Count,
-    combiner: *mut c_int,
+    num_integers: Place<'_, MPI_Count>,
+    num_addresses: Place<'_, MPI_Count>,
+    num_large_counts: Place<'_, MPI_Count>,
+    num_datatypes: Place<'_, MPI_Count>,
+    combiner: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Type_get_envelope_c", Target::World, |runtime| {
         let made = made(runtime, datatype)?;
         let (name, lengths) = combiner_and_lengths(made.as_deref());
-        // SAFETY: the program's promise is handed on.
-        let places = unsafe {
-            [
-                Place::new(num_integers, "num_integers")?,
-                Place::new(num_addresses, "num_addresses")?,
-                Place::new(num_large_counts, "num_large_counts")?,
-                Place::new(num_datatypes, "num_datatypes")?,
-            ]
-        };
-        // SAFETY: as above.
-        unsafe { Place::new(combiner, "combiner")? }.set(name);
+        let places = [
+            num_integers.checked("num_integers")?,
+            num_addresses.checked("num_addresses")?,
+            num_large_counts.checked("num_large_counts")?,
+            num_datatypes.checked("num_datatypes")?,
+        ];
+        combiner.checked("combiner")?.set(name);
         places.into_iter().zip(lengths).for_each(|(place, length)| place.set(length as MPI_Count));
         Ok(())
     })
 }
 
 /// A list of the program's for arguments of one kind.
-struct List<T> {
+struct Room<'call, T> {
     name: &'static str,
-    start: *mut T,
+    start: Places<'call, T>,
     room: i64,
 }
 
-impl<T> List<T> {
-    fn check(&self, needed: usize) -> Result<()> {
-        let List { name, start, room } = *self;
-        check_array(start, needed as i64, name)?;
+impl<'call, T: Copy> Room<'call, T> {
+    fn check(&self, needed: usize) -> Result<Slots<'call, T>> {
+        let Room { name, start, room } = *self;
+        let slots = start.checked(needed as i64, name)?;
         if room < needed as i64 {
             let what = format!("{name} has {room} places, {needed} are needed");
             return Err(Error::new(Class::Argument, what).remedy("ask MPI_Type_get_envelope for the lengths"));
         }
-        Ok(())
+        Ok(slots)
     }
 }
 
 /// The arguments of the constructor that made a datatype. Datatypes among them are new references.
-///
-/// # Safety
-/// The arrays are null or have as many elements as is said.
-pub unsafe fn mpi_type_get_contents(
+pub fn mpi_type_get_contents(
     datatype: MPI_Datatype,
     max_integers: c_int,
     max_addresses: c_int,
     max_datatypes: c_int,
-    array_of_integers: *mut c_int,
-    array_of_addresses: *mut MPI_Aint,
-    array_of_datatypes: *mut MPI_Datatype,
+    array_of_integers: Places<'_, c_int>,
+    array_of_addresses: Places<'_, MPI_Aint>,
+    array_of_datatypes: Places<'_, MPI_Datatype>,
 ) -> c_int {
     call("MPI_Type_get_contents", Target::World, |runtime| {
         let made = taken_apart(runtime, datatype)?;
@@ -257,41 +240,36 @@ pub unsafe fn mpi_type_get_contents(
             return Err(made_of_large_counts("call MPI_Type_get_contents_c"));
         }
         let integers =
-            List { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
+            Room { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
         let addresses =
-            List { name: "array_of_addresses", start: array_of_addresses, room: max_addresses.into() };
+            Room { name: "array_of_addresses", start: array_of_addresses, room: max_addresses.into() };
         let types =
-            List { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes.into() };
-        let counts = List { name: "array_of_large_counts", start: std::ptr::null_mut(), room: 0 };
-        // SAFETY: the program's promise is handed on.
-        unsafe { tell(runtime, &made, &integers, &addresses, &counts, &types) }
+            Room { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes.into() };
+        let counts = Room { name: "array_of_large_counts", start: Places::NULL, room: 0 };
+        tell(runtime, &made, &integers, &addresses, &counts, &types)
     })
 }
 
 /// As [`mpi_type_get_contents`], for datatypes of either form.
-///
-/// # Safety
-/// As for [`mpi_type_get_contents`].
-pub unsafe fn mpi_type_get_contents_c(
+pub fn mpi_type_get_contents_c(
     datatype: MPI_Datatype,
     max_integers: MPI_Count,
     max_addresses: MPI_Count,
     max_large_counts: MPI_Count,
     max_datatypes: MPI_Count,
-    array_of_integers: *mut c_int,
-    array_of_addresses: *mut MPI_Aint,
-    array_of_large_counts: *mut MPI_Count,
-    array_of_datatypes: *mut MPI_Datatype,
+    array_of_integers: Places<'_, c_int>,
+    array_of_addresses: Places<'_, MPI_Aint>,
+    array_of_large_counts: Places<'_, MPI_Count>,
+    array_of_datatypes: Places<'_, MPI_Datatype>,
 ) -> c_int {
     call("MPI_Type_get_contents_c", Target::World, |runtime| {
         let made = taken_apart(runtime, datatype)?;
-        let integers = List { name: "array_of_integers", start: array_of_integers, room: max_integers };
-        let addresses = List { name: "array_of_addresses", start: array_of_addresses, room: max_addresses };
+        let integers = Room { name: "array_of_integers", start: array_of_integers, room: max_integers };
+        let addresses = Room { name: "array_of_addresses", start: array_of_addresses, room: max_addresses };
         let counts =
-            List { name: "array_of_large_counts", start: array_of_large_counts, room: max_large_counts };
-        let types = List { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes };
-        // SAFETY: the program's promise is handed on.
-        unsafe { tell(runtime, &made, &integers, &addresses, &counts, &types) }
+            Room { name: "array_of_large_counts", start: array_of_large_counts, room: max_large_counts };
+        let types = Room { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes };
+        tell(runtime, &made, &integers, &addresses, &counts, &types)
     })
 }
 
@@ -302,40 +280,23 @@ fn taken_apart(runtime: &'static Runtime, datatype: MPI_Datatype) -> Result<Arc<
     })
 }
 
-/// # Safety
-/// The lists are null or have as much room as they say.
-unsafe fn tell(
+fn tell(
     runtime: &'static Runtime,
     made: &Made,
-    integers: &List<c_int>,
-    addresses: &List<MPI_Aint>,
-    counts: &List<MPI_Count>,
-    types: &List<MPI_Datatype>,
+    integers: &Room<'_, c_int>,
+    addresses: &Room<'_, MPI_Aint>,
+    counts: &Room<'_, MPI_Count>,
+    types: &Room<'_, MPI_Datatype>,
 ) -> Result<()> {
     let needed = made.lengths();
-    integers.check(needed[0])?;
-    addresses.check(needed[1])?;
-    counts.check(needed[2])?;
-    types.check(needed[3])?;
+    let (integers, addresses) = (integers.check(needed[0])?, addresses.check(needed[1])?);
+    let (counts, types) = (counts.check(needed[2])?, types.check(needed[3])?);
     let handles: Result<Vec<MPI_Datatype>> = made.types.iter().map(|part| part.hand_out(runtime)).collect();
-    // SAFETY: each list was checked to have room for what is copied to it, and not to be null where that is
-    // anything.
-    unsafe {
-        put(handles?.as_slice(), types.start);
-        put(&made.integers, integers.start);
-        put(&made.addresses, addresses.start);
-        put(&made.large_counts, counts.start);
-    }
+    types.put(handles?.as_slice());
+    integers.put(&made.integers);
+    addresses.put(&made.addresses);
+    counts.put(&made.large_counts);
     Ok(())
-}
-
-/// # Safety
-/// `to` has room for all values, unless there are none.
-unsafe fn put<T: Copy>(values: &[T], to: *mut T) {
-    if !values.is_empty() {
-        // SAFETY: the caller promised the room; it is the program's, and `values` is ours.
-        unsafe { to.copy_from_nonoverlapping(values.as_ptr(), values.len()) };
-    }
 }
 
 #[cfg(test)]

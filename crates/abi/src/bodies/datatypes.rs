@@ -3,7 +3,7 @@
 //! Constructors are in `datatype_constructors`, taking apart in `datatype_contents`, packing in `packing`.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -12,8 +12,7 @@ use weft::{Class, Error, Result};
 
 use crate::bodies::attributes::{Attributes, copy_of_type, delete_of_type};
 use crate::bodies::datatype_contents::{Form, Made, Part};
-use crate::bodies::pointers::{Place, check_count_out, put_text, text};
-use crate::bodies::world::null;
+use crate::claims::{Place, Text, TextPlace, Variable, null};
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -245,13 +244,9 @@ pub(crate) fn name(runtime: &'static Runtime, handle: MPI_Datatype) -> Result<Ve
 }
 
 /// Makes a datatype ready for communication.
-///
-/// # Safety
-/// `datatype` is null or a datatype.
-pub unsafe fn mpi_type_commit(datatype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_commit(datatype: Variable<'_, MPI_Datatype>) -> c_int {
     call("MPI_Type_commit", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let handle = unsafe { Place::new(datatype, "datatype")? }.value();
+        let handle = datatype.checked("datatype")?.get();
         if predefined(handle).is_some() {
             return Ok(());
         }
@@ -263,14 +258,10 @@ pub unsafe fn mpi_type_commit(datatype: *mut MPI_Datatype) -> c_int {
 }
 
 /// Gives a datatype up. What is under way with it, and what was made of it, is not affected.
-///
-/// # Safety
-/// `datatype` is null or a datatype, writable.
-pub unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_free(datatype: Variable<'_, MPI_Datatype>) -> c_int {
     call("MPI_Type_free", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(datatype, "datatype")? };
-        let handle = place.value();
+        let place = datatype.checked("datatype")?;
+        let handle = place.get();
         let permanent = runtime.objects().datatype(handle).is_some_and(|object| object.permanent.is_some());
         if permanent || predefined(handle).is_some() {
             return Err(Error::new(Class::Type, "a predefined datatype cannot be freed"));
@@ -285,15 +276,11 @@ pub unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
 }
 
 /// A datatype like another, committed if that one is, with the attributes that want to be copied.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_dup(oldtype: MPI_Datatype, newtype: Place<'_, MPI_Datatype>) -> c_int {
     call("MPI_Type_dup", Target::World, |runtime| {
         let datatype = resolve(runtime, oldtype)?.duplicate();
         let committed = resolve_committed(runtime, oldtype).is_ok();
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(newtype, "newtype")? };
+        let place = newtype.checked("newtype")?;
         let made = Made::by(MPI_COMBINER_DUP, Form::Int).of(Part::of(runtime, oldtype)?);
         let handle = adopt(runtime, datatype, Arc::new(made))?;
         let old = attributes(runtime, oldtype)?;
@@ -313,76 +300,52 @@ pub unsafe fn mpi_type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) ->
 }
 
 /// Asks two numbers of a datatype. Each is `MPI_UNDEFINED` where it does not fit the program's type.
-///
-/// # Safety
-/// Both places are null or writable.
-unsafe fn ask(
+fn ask(
     name: &'static str,
     datatype: MPI_Datatype,
-    places: [(CountOut, &str); 2],
+    places: [(CountOut<'_>, &str); 2],
     numbers: impl FnOnce(&Datatype) -> [i64; 2],
 ) -> c_int {
     call(name, Target::World, |runtime| {
         let numbers = numbers(&*resolve(runtime, datatype)?);
         for (place, name) in places {
-            check_count_out(place, name)?;
+            place.checked(name)?;
         }
         for ((place, _), number) in places.into_iter().zip(numbers) {
-            // SAFETY: not null, and the caller promised that it is writable.
-            unsafe { place.write_or_undefined(number) };
+            place.write_or_undefined(number);
         }
         Ok(())
     })
 }
 
 /// Bytes of data in an element, without gaps.
-///
-/// # Safety
-/// `size` is null or writable.
-pub unsafe fn mpi_type_size(datatype: MPI_Datatype, size: CountOut) -> c_int {
-    // SAFETY: the program's promise is handed on; the same number is written twice.
-    unsafe { ask("MPI_Type_size", datatype, [(size, "size"); 2], |datatype| [datatype.size(); 2]) }
+pub fn mpi_type_size(datatype: MPI_Datatype, size: CountOut<'_>) -> c_int {
+    ask("MPI_Type_size", datatype, [(size, "size"); 2], |datatype| [datatype.size(); 2])
 }
 
 /// Where an element begins, and the bytes to the next one.
-///
-/// # Safety
-/// Both places are null or writable.
-pub unsafe fn mpi_type_get_extent(datatype: MPI_Datatype, lb: CountOut, extent: CountOut) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        ask("MPI_Type_get_extent", datatype, [(lb, "lb"), (extent, "extent")], |datatype| {
-            [datatype.lower_bound(), datatype.extent()]
-        })
-    }
+pub fn mpi_type_get_extent(datatype: MPI_Datatype, lb: CountOut<'_>, extent: CountOut<'_>) -> c_int {
+    ask("MPI_Type_get_extent", datatype, [(lb, "lb"), (extent, "extent")], |datatype| {
+        [datatype.lower_bound(), datatype.extent()]
+    })
 }
 
 /// Where the data of an element begins, and the bytes to its end.
-///
-/// # Safety
-/// Both places are null or writable.
-pub unsafe fn mpi_type_get_true_extent(
+pub fn mpi_type_get_true_extent(
     datatype: MPI_Datatype,
-    true_lb: CountOut,
-    true_extent: CountOut,
+    true_lb: CountOut<'_>,
+    true_extent: CountOut<'_>,
 ) -> c_int {
     let places = [(true_lb, "true_lb"), (true_extent, "true_extent")];
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        ask("MPI_Type_get_true_extent", datatype, places, |datatype| {
-            [datatype.true_lower_bound(), datatype.true_extent()]
-        })
-    }
+    ask("MPI_Type_get_true_extent", datatype, places, |datatype| {
+        [datatype.true_lower_bound(), datatype.true_extent()]
+    })
 }
 
 /// Names a datatype; also a predefined one.
-///
-/// # Safety
-/// `type_name` is null or ends with a zero byte.
-pub unsafe fn mpi_type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
+pub fn mpi_type_set_name(datatype: MPI_Datatype, type_name: Text<'_>) -> c_int {
     call("MPI_Type_set_name", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let given = unsafe { text(type_name) }.ok_or_else(|| null("type_name"))?;
+        let given = type_name.bytes().ok_or_else(|| null("type_name"))?;
         let given = &given[..given.len().min(MPI_MAX_OBJECT_NAME as usize - 1)];
         if predefined(datatype).is_some() {
             lock(&EXTRAS).entry(datatype.value()).or_default().name = Some(given.to_vec());
@@ -396,32 +359,22 @@ pub unsafe fn mpi_type_set_name(datatype: MPI_Datatype, type_name: *const c_char
 }
 
 /// The name of a datatype.
-///
-/// # Safety
-/// `type_name` is null or has `MPI_MAX_OBJECT_NAME` bytes, `resultlen` is null or writable.
-pub unsafe fn mpi_type_get_name(
+pub fn mpi_type_get_name(
     datatype: MPI_Datatype,
-    type_name: *mut c_char,
-    resultlen: *mut c_int,
+    type_name: TextPlace<'_>,
+    resultlen: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Type_get_name", Target::World, |runtime| {
         let name = name(runtime, datatype)?;
-        // SAFETY: the program's promise is handed on.
-        let length = unsafe { Place::new(resultlen, "resultlen")? };
-        if type_name.is_null() {
-            return Err(null("type_name"));
-        }
-        // SAFETY: not null, and the program promised that many bytes.
-        length.set(unsafe { put_text(type_name, &name, MPI_MAX_OBJECT_NAME as usize) } as c_int);
+        let length = resultlen.checked("resultlen")?;
+        let type_name = type_name.checked("type_name")?;
+        length.set(type_name.put(&name, MPI_MAX_OBJECT_NAME as usize) as c_int);
         Ok(())
     })
 }
 
 /// The Fortran datatype of a class that has so many bytes (MPI 5.0 §19.1.9).
-///
-/// # Safety
-/// `datatype` is null or writable.
-pub unsafe fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: Place<'_, MPI_Datatype>) -> c_int {
     call("MPI_Type_match_size", Target::World, |_| {
         let family = match typeclass {
             MPI_TYPECLASS_INTEGER => "MPI_INTEGER",
@@ -430,8 +383,7 @@ pub unsafe fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: *mut 
             MPIX_TYPECLASS_LOGICAL => "MPI_LOGICAL",
             _ => return Err(Error::new(Class::Argument, format!("{typeclass} is not a class of datatypes"))),
         };
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(datatype, "datatype")? };
+        let place = datatype.checked("datatype")?;
         let found = Predefined::named(&format!("{family}{size}"));
         let what = || Error::new(Class::Argument, format!("there is no {family} of {size} bytes"));
         place.set(handle_of(found.ok_or_else(what)?));

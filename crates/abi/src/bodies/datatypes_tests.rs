@@ -3,7 +3,7 @@
 use super::*;
 use crate::bodies::datatype_constructors::{mpi_type_contiguous, mpi_type_create_resized};
 use crate::bodies::testing::{self, Answer};
-use std::ptr::null_mut;
+use std::ffi::c_char;
 
 /// The handles that the generated constants give to names of datatypes.
 fn generated() -> Vec<(&'static str, usize)> {
@@ -44,40 +44,32 @@ fn sizes_of_fixed_size_datatypes_stand_in_their_handles() {
 
 fn pair(from: MPI_Datatype) -> MPI_Datatype {
     let mut made = MPI_DATATYPE_NULL;
-    // SAFETY: a writable place.
-    assert_eq!(unsafe { mpi_type_contiguous(2, from, &raw mut made) }, MPI_SUCCESS);
+    assert_eq!(mpi_type_contiguous(2, from, Place::of(&mut made)), MPI_SUCCESS);
     made
 }
 
 fn commit(mut datatype: MPI_Datatype) -> c_int {
-    // SAFETY: a writable place.
-    unsafe { mpi_type_commit(&raw mut datatype) }
+    mpi_type_commit(Variable::of(&mut datatype))
 }
 
 fn free(mut datatype: MPI_Datatype) -> c_int {
-    // SAFETY: a writable place.
-    let code = unsafe { mpi_type_free(&raw mut datatype) };
+    let code = mpi_type_free(Variable::of(&mut datatype));
     assert!(code != MPI_SUCCESS || datatype == MPI_DATATYPE_NULL);
     code
 }
 
-type Ask = unsafe fn(MPI_Datatype, CountOut, CountOut) -> c_int;
+type Ask = fn(MPI_Datatype, CountOut<'_>, CountOut<'_>) -> c_int;
 
 fn numbers(ask: Ask, datatype: MPI_Datatype) -> Answer<(i64, i64)> {
     let (mut first, mut second) = (-99, -99);
-    // SAFETY: writable places.
-    let code = unsafe { ask(datatype, CountOut::Count(&raw mut first), CountOut::Count(&raw mut second)) };
+    let (one, two) = (CountOut::Count(Place::of(&mut first)), CountOut::Count(Place::of(&mut second)));
+    let code = ask(datatype, one, two);
     if code == MPI_SUCCESS { Ok((first, second)) } else { Err(code) }
 }
 
-/// # Safety
-/// Both places are writable.
-unsafe fn size_twice(datatype: MPI_Datatype, first: CountOut, second: CountOut) -> c_int {
-    // SAFETY: the caller gives writable places.
-    unsafe {
-        second.write(0).unwrap();
-        mpi_type_size(datatype, first)
-    }
+fn size_twice(datatype: MPI_Datatype, first: CountOut<'_>, second: CountOut<'_>) -> c_int {
+    second.write(0).unwrap();
+    mpi_type_size(datatype, first)
 }
 
 #[test]
@@ -101,8 +93,7 @@ fn predefined_datatypes_stay() {
     let null = resolve(runtime, MPI_DATATYPE_NULL).err().unwrap();
     assert!(null.what.contains("MPI_DATATYPE_NULL"), "{null}");
     assert_eq!([commit(MPI_DATATYPE_NULL), free(MPI_DATATYPE_NULL)], [MPI_ERR_TYPE; 2]);
-    // SAFETY: null is refused.
-    assert_eq!(unsafe { [mpi_type_commit(null_mut()), mpi_type_free(null_mut())] }, [MPI_ERR_ARG; 2]);
+    assert_eq!([mpi_type_commit(Variable::NULL), mpi_type_free(Variable::NULL)], [MPI_ERR_ARG; 2]);
     for value in [0x204, 0x2ff, 0x300, 0, usize::MAX] {
         assert_eq!(
             resolve(runtime, MPI_Datatype::from_value(value)).err().unwrap().class,
@@ -119,18 +110,14 @@ fn sizes_and_extents_are_told() {
     assert_eq!(numbers(mpi_type_get_true_extent, MPI_DOUBLE_INT), Ok((0, 12)));
     assert_eq!(numbers(size_twice, MPI_DOUBLE_INT), Ok((12, 0)));
     let mut shifted = MPI_DATATYPE_NULL;
-    // SAFETY: a writable place.
-    assert_eq!(unsafe { mpi_type_create_resized(MPI_INT, -8, 1 << 40, &raw mut shifted) }, MPI_SUCCESS);
+    assert_eq!(mpi_type_create_resized(MPI_INT, -8, 1 << 40, Place::of(&mut shifted)), MPI_SUCCESS);
     assert_eq!(numbers(mpi_type_get_extent, shifted), Ok((-8, 1 << 40)));
     assert_eq!(numbers(mpi_type_get_true_extent, shifted), Ok((0, 4)));
     let (mut bound, mut extent) = (0, 0);
-    // SAFETY: writable places.
-    unsafe {
-        let places = [CountOut::Int(&raw mut bound), CountOut::Int(&raw mut extent)];
-        assert_eq!(mpi_type_get_extent(shifted, places[0], places[1]), MPI_SUCCESS);
-        assert_eq!(mpi_type_get_extent(shifted, places[0], CountOut::Int(null_mut())), MPI_ERR_ARG);
-        assert_eq!(mpi_type_size(shifted, CountOut::Int(null_mut())), MPI_ERR_ARG);
-    }
+    let places = [CountOut::Int(Place::of(&mut bound)), CountOut::Int(Place::of(&mut extent))];
+    assert_eq!(mpi_type_get_extent(shifted, places[0], places[1]), MPI_SUCCESS);
+    assert_eq!(mpi_type_get_extent(shifted, places[0], CountOut::Int(Place::NULL)), MPI_ERR_ARG);
+    assert_eq!(mpi_type_size(shifted, CountOut::Int(Place::NULL)), MPI_ERR_ARG);
     assert_eq!((bound, extent), (-8, MPI_UNDEFINED), "an int cannot hold it");
     assert_eq!(numbers(mpi_type_get_extent, MPI_DATATYPE_NULL), Err(MPI_ERR_TYPE));
     assert_eq!(free(shifted), MPI_SUCCESS);
@@ -141,8 +128,7 @@ fn a_duplicate_is_as_committed_as_its_model() {
     let runtime = testing::start();
     let dup = |datatype| {
         let mut made = MPI_DATATYPE_NULL;
-        // SAFETY: a writable place.
-        assert_eq!(unsafe { mpi_type_dup(datatype, &raw mut made) }, MPI_SUCCESS);
+        assert_eq!(mpi_type_dup(datatype, Place::of(&mut made)), MPI_SUCCESS);
         made
     };
     let model = pair(MPI_SHORT);
@@ -152,14 +138,12 @@ fn a_duplicate_is_as_committed_as_its_model() {
     let ready = [before, after, of_int].map(|datatype| resolve_committed(runtime, datatype).is_ok());
     assert_eq!(ready, [false, true, true]);
     assert_eq!([model, before, after, of_int].map(free), [MPI_SUCCESS; 4]);
-    // SAFETY: null is refused.
-    assert_eq!(unsafe { mpi_type_dup(MPI_INT, null_mut()) }, MPI_ERR_ARG);
+    assert_eq!(mpi_type_dup(MPI_INT, Place::NULL), MPI_ERR_ARG);
 }
 
 fn name_of(datatype: MPI_Datatype) -> String {
     let (mut text, mut length) = ([1 as c_char; MPI_MAX_OBJECT_NAME as usize], -1);
-    // SAFETY: there is room for the longest name.
-    assert_eq!(unsafe { mpi_type_get_name(datatype, text.as_mut_ptr(), &raw mut length) }, MPI_SUCCESS);
+    assert_eq!(mpi_type_get_name(datatype, TextPlace::of(&mut text), Place::of(&mut length)), MPI_SUCCESS);
     assert_eq!(text[length as usize], 0);
     text[..length as usize].iter().map(|&byte| byte as u8 as char).collect()
 }
@@ -172,19 +156,16 @@ fn datatypes_have_names() {
     let datatype = pair(MPI_INT);
     assert_eq!(name_of(datatype), "");
     let long = std::ffi::CString::new("n".repeat(500)).unwrap();
-    // SAFETY: strings of C; null is refused.
-    unsafe {
-        assert_eq!(mpi_type_set_name(datatype, c"pair".as_ptr()), MPI_SUCCESS);
-        assert_eq!(name_of(datatype), "pair");
-        assert_eq!(mpi_type_set_name(datatype, long.as_ptr()), MPI_SUCCESS);
-        assert_eq!(name_of(datatype).len(), MPI_MAX_OBJECT_NAME as usize - 1);
-        assert_eq!(mpi_type_set_name(MPI_CXX_BOOL, c"truth".as_ptr()), MPI_SUCCESS);
-        assert_eq!(name_of(MPI_CXX_BOOL), "truth");
-        assert_eq!(mpi_type_set_name(datatype, std::ptr::null()), MPI_ERR_ARG);
-        assert_eq!(mpi_type_set_name(MPI_DATATYPE_NULL, c"none".as_ptr()), MPI_ERR_TYPE);
-        let mut length = 0;
-        assert_eq!(mpi_type_get_name(datatype, null_mut(), &raw mut length), MPI_ERR_ARG);
-    }
+    assert_eq!(mpi_type_set_name(datatype, Text::of(c"pair")), MPI_SUCCESS);
+    assert_eq!(name_of(datatype), "pair");
+    assert_eq!(mpi_type_set_name(datatype, Text::of(&long)), MPI_SUCCESS);
+    assert_eq!(name_of(datatype).len(), MPI_MAX_OBJECT_NAME as usize - 1);
+    assert_eq!(mpi_type_set_name(MPI_CXX_BOOL, Text::of(c"truth")), MPI_SUCCESS);
+    assert_eq!(name_of(MPI_CXX_BOOL), "truth");
+    assert_eq!(mpi_type_set_name(datatype, Text::NULL), MPI_ERR_ARG);
+    assert_eq!(mpi_type_set_name(MPI_DATATYPE_NULL, Text::of(c"none")), MPI_ERR_TYPE);
+    let mut length = 0;
+    assert_eq!(mpi_type_get_name(datatype, TextPlace::NULL, Place::of(&mut length)), MPI_ERR_ARG);
     assert_eq!(free(datatype), MPI_SUCCESS);
 }
 
@@ -193,8 +174,7 @@ fn fortran_datatypes_are_found_by_class_and_size() {
     testing::start();
     let find = |class, size| {
         let mut found = MPI_DATATYPE_NULL;
-        // SAFETY: a writable place.
-        let code = unsafe { mpi_type_match_size(class, size, &raw mut found) };
+        let code = mpi_type_match_size(class, size, Place::of(&mut found));
         if code == MPI_SUCCESS { Ok(found) } else { Err(code) }
     };
     assert_eq!(find(MPI_TYPECLASS_INTEGER, 4), Ok(MPI_INTEGER4));

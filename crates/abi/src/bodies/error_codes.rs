@@ -4,14 +4,13 @@
 //! again, so `MPI_LASTUSEDCODE` only grows, and a code that was removed stays unknown.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use weft::{Class, Error, Result};
 
-use crate::bodies::pointers::{Place, put_text, text};
-use crate::bodies::world::null;
+use crate::claims::{Place, Text, TextPlace, null};
 use crate::entry::Target;
 use crate::errors::{finish, is_class, text_of};
 use crate::generated::constants::*;
@@ -57,12 +56,8 @@ fn unknown(code: c_int) -> Error {
 }
 
 /// The class of an error code.
-///
-/// # Safety
-/// `errorclass` is null or writable.
-pub unsafe fn mpi_error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    let place = unsafe { Place::new(errorclass, "errorclass") };
+pub fn mpi_error_class(errorcode: c_int, errorclass: Place<'_, c_int>) -> c_int {
+    let place = errorclass.checked("errorclass");
     let told = place.and_then(|place| {
         place.set(class_of(errorcode).ok_or_else(|| unknown(errorcode))?);
         Ok(())
@@ -71,31 +66,21 @@ pub unsafe fn mpi_error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int
 }
 
 /// The text of an error class or code.
-///
-/// # Safety
-/// `string` is null or has `MPI_MAX_ERROR_STRING` bytes, `resultlen` is null or writable.
-pub unsafe fn mpi_error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    let place = unsafe { Place::new(resultlen, "resultlen") };
+pub fn mpi_error_string(errorcode: c_int, string: TextPlace<'_>, resultlen: Place<'_, c_int>) -> c_int {
+    let place = resultlen.checked("resultlen");
     let told = place.and_then(|place| {
-        if string.is_null() {
-            return Err(null("string"));
-        }
+        let string = string.checked("string")?;
         class_of(errorcode).ok_or_else(|| unknown(errorcode))?;
         let text = describe(errorcode);
-        // SAFETY: not null, and the program promised that many bytes.
-        place.set(unsafe { put_text(string, &text, MPI_MAX_ERROR_STRING as usize) } as c_int);
+        place.set(string.put(&text, MPI_MAX_ERROR_STRING as usize) as c_int);
         Ok(())
     });
     finish("MPI_Error_string", Target::World, told)
 }
 
-/// # Safety
-/// `number` is null or writable.
-unsafe fn add(name: &'static str, class: Option<c_int>, number: *mut c_int) -> c_int {
+fn add(name: &'static str, class: Option<c_int>, number: Place<'_, c_int>) -> c_int {
     let argument = if class.is_some() { "errorcode" } else { "errorclass" };
-    // SAFETY: the caller's promise is handed on.
-    let place = unsafe { Place::new(number, argument) };
+    let place = number.checked(argument);
     let added = place.and_then(|place| {
         let mut added = lock(&ADDED);
         if let Some(class) = class.filter(|class| !is_class(*class) && !is_added_class(&added, *class)) {
@@ -116,30 +101,18 @@ fn is_added_class(added: &BTreeMap<c_int, Added>, class: c_int) -> bool {
 }
 
 /// Adds an error class.
-///
-/// # Safety
-/// `errorclass` is null or writable.
-pub unsafe fn mpi_add_error_class(errorclass: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { add("MPI_Add_error_class", None, errorclass) }
+pub fn mpi_add_error_class(errorclass: Place<'_, c_int>) -> c_int {
+    add("MPI_Add_error_class", None, errorclass)
 }
 
 /// Adds an error code to a class.
-///
-/// # Safety
-/// `errorcode` is null or writable.
-pub unsafe fn mpi_add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { add("MPI_Add_error_code", Some(errorclass), errorcode) }
+pub fn mpi_add_error_code(errorclass: c_int, errorcode: Place<'_, c_int>) -> c_int {
+    add("MPI_Add_error_code", Some(errorclass), errorcode)
 }
 
 /// Gives an error class or code of the program's own a text, instead of the one it may have.
-///
-/// # Safety
-/// `string` is null or ends with a zero byte.
-pub unsafe fn mpi_add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    let text = unsafe { text(string) };
+pub fn mpi_add_error_string(errorcode: c_int, string: Text<'_>) -> c_int {
+    let text = string.bytes();
     finish("MPI_Add_error_string", Target::World, set_text(errorcode, text))
 }
 
@@ -169,10 +142,7 @@ fn not_added(code: c_int) -> Error {
 }
 
 /// Takes the text of an error class or code away.
-///
-/// # Safety
-/// None: the argument is a number.
-pub unsafe fn mpi_remove_error_string(errorcode: c_int) -> c_int {
+pub fn mpi_remove_error_string(errorcode: c_int) -> c_int {
     let removed = change(errorcode, |added| {
         let what = || Error::new(Class::Argument, format!("error {errorcode} has no text"));
         added.text.take().map(|_| ()).ok_or_else(what)
@@ -181,18 +151,12 @@ pub unsafe fn mpi_remove_error_string(errorcode: c_int) -> c_int {
 }
 
 /// Removes an error code that has no text any more.
-///
-/// # Safety
-/// None: the argument is a number.
-pub unsafe fn mpi_remove_error_code(errorcode: c_int) -> c_int {
+pub fn mpi_remove_error_code(errorcode: c_int) -> c_int {
     finish("MPI_Remove_error_code", Target::World, remove(errorcode, false))
 }
 
 /// Removes an error class that has neither a text nor codes any more.
-///
-/// # Safety
-/// None: the argument is a number.
-pub unsafe fn mpi_remove_error_class(errorclass: c_int) -> c_int {
+pub fn mpi_remove_error_class(errorclass: c_int) -> c_int {
     finish("MPI_Remove_error_class", Target::World, remove(errorclass, true))
 }
 
@@ -217,34 +181,31 @@ fn remove(number: c_int, is_class: bool) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bodies::testing;
+    use std::ffi::c_char;
 
     fn class(code: c_int) -> c_int {
         let mut class = -1;
-        // SAFETY: `class` is writable.
-        let answer = unsafe { mpi_error_class(code, &raw mut class) };
+        let answer = mpi_error_class(code, Place::of(&mut class));
         if answer == MPI_SUCCESS { class } else { -answer }
     }
 
     fn string(code: c_int) -> String {
         let mut text = [1 as c_char; MPI_MAX_ERROR_STRING as usize];
         let mut length = -1;
-        // SAFETY: there is room for the longest string.
-        assert_eq!(unsafe { mpi_error_string(code, text.as_mut_ptr(), &raw mut length) }, MPI_SUCCESS);
+        assert_eq!(mpi_error_string(code, TextPlace::of(&mut text), Place::of(&mut length)), MPI_SUCCESS);
         assert_eq!(text[length as usize], 0);
         text[..length as usize].iter().map(|&byte| byte as u8 as char).collect()
     }
 
     fn new_class() -> c_int {
         let mut class = 0;
-        // SAFETY: `class` is writable.
-        assert_eq!(unsafe { mpi_add_error_class(&raw mut class) }, MPI_SUCCESS);
+        assert_eq!(mpi_add_error_class(Place::of(&mut class)), MPI_SUCCESS);
         class
     }
 
     fn new_code(class: c_int) -> c_int {
         let mut code = 0;
-        // SAFETY: `code` is writable.
-        let answer = unsafe { mpi_add_error_code(class, &raw mut code) };
+        let answer = mpi_add_error_code(class, Place::of(&mut code));
         if answer == MPI_SUCCESS { code } else { -answer }
     }
 
@@ -268,19 +229,16 @@ mod tests {
         let (code, other) = (new_code(mine), new_code(MPI_ERR_OTHER));
         assert_eq!([class(mine), class(code), class(other)], [mine, mine, MPI_ERR_OTHER]);
         assert_eq!(string(code), "");
-        // SAFETY: strings of C, and numbers.
-        unsafe {
-            assert_eq!(mpi_add_error_string(code, c"the moon is full".as_ptr()), MPI_SUCCESS);
-            assert_eq!(string(code), "the moon is full");
-            assert_eq!(mpi_remove_error_class(mine), MPI_ERR_OTHER);
-            assert_eq!(mpi_remove_error_code(code), MPI_ERR_OTHER);
-            assert_eq!(mpi_remove_error_code(mine), MPI_ERR_ARG, "it is a class");
-            assert_eq!(mpi_remove_error_string(code), MPI_SUCCESS);
-            assert_eq!(mpi_remove_error_string(code), MPI_ERR_ARG);
-            assert_eq!(mpi_remove_error_code(code), MPI_SUCCESS);
-            assert_eq!(mpi_remove_error_class(mine), MPI_SUCCESS);
-            assert_eq!(mpi_remove_error_class(mine), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_add_error_string(code, Text::of(c"the moon is full")), MPI_SUCCESS);
+        assert_eq!(string(code), "the moon is full");
+        assert_eq!(mpi_remove_error_class(mine), MPI_ERR_OTHER);
+        assert_eq!(mpi_remove_error_code(code), MPI_ERR_OTHER);
+        assert_eq!(mpi_remove_error_code(mine), MPI_ERR_ARG, "it is a class");
+        assert_eq!(mpi_remove_error_string(code), MPI_SUCCESS);
+        assert_eq!(mpi_remove_error_string(code), MPI_ERR_ARG);
+        assert_eq!(mpi_remove_error_code(code), MPI_SUCCESS);
+        assert_eq!(mpi_remove_error_class(mine), MPI_SUCCESS);
+        assert_eq!(mpi_remove_error_class(mine), MPI_ERR_ARG);
         assert_eq!(class(code), -MPI_ERR_ARG);
         assert!(new_class() > other, "no number comes twice");
     }
@@ -292,16 +250,13 @@ mod tests {
         let code = new_code(MPI_ERR_OTHER);
         assert_eq!(new_code(code), -MPI_ERR_ARG, "a code is not a class");
         let long = std::ffi::CString::new("x".repeat(MPI_MAX_ERROR_STRING as usize)).unwrap();
-        // SAFETY: strings of C, null pointers, and numbers.
-        unsafe {
-            assert_eq!(mpi_add_error_string(MPI_ERR_TYPE, c"mine".as_ptr()), MPI_ERR_ARG);
-            assert_eq!(mpi_add_error_string(code, std::ptr::null()), MPI_ERR_ARG);
-            assert_eq!(mpi_add_error_string(code, long.as_ptr()), MPI_ERR_ARG);
-            assert_eq!(mpi_remove_error_class(MPI_SUCCESS), MPI_ERR_ARG);
-            assert_eq!(mpi_remove_error_string(MPI_ERR_TYPE), MPI_ERR_ARG);
-            assert_eq!(mpi_add_error_class(std::ptr::null_mut()), MPI_ERR_ARG);
-            let mut length = 0;
-            assert_eq!(mpi_error_string(code, std::ptr::null_mut(), &raw mut length), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_add_error_string(MPI_ERR_TYPE, Text::of(c"mine")), MPI_ERR_ARG);
+        assert_eq!(mpi_add_error_string(code, Text::NULL), MPI_ERR_ARG);
+        assert_eq!(mpi_add_error_string(code, Text::of(&long)), MPI_ERR_ARG);
+        assert_eq!(mpi_remove_error_class(MPI_SUCCESS), MPI_ERR_ARG);
+        assert_eq!(mpi_remove_error_string(MPI_ERR_TYPE), MPI_ERR_ARG);
+        assert_eq!(mpi_add_error_class(Place::NULL), MPI_ERR_ARG);
+        let mut length = 0;
+        assert_eq!(mpi_error_string(code, TextPlace::NULL, Place::of(&mut length)), MPI_ERR_ARG);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use weft::{Class, Error, Result};
 
-use crate::bodies::pointers::Place;
+use crate::claims::{Place, Variable};
 use crate::entry::Target;
 use crate::errors::{call_handler, finish};
 use crate::generated::constants::*;
@@ -139,11 +139,8 @@ fn wrong_class(function: Function, object: &str) -> Error {
     Error::new(Class::ErrorHandler, what)
 }
 
-/// # Safety
-/// `errhandler` is null or writable.
-unsafe fn create(name: &'static str, function: Function, errhandler: *mut MPI_Errhandler) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    let place = unsafe { Place::new(errhandler, "errhandler") };
+fn create(name: &'static str, function: Function, errhandler: Place<'_, MPI_Errhandler>) -> c_int {
+    let place = errhandler.checked("errhandler");
     let created = place.and_then(|place| {
         if function.is_null() {
             return Err(Error::new(Class::Argument, "the function of an error handler is a null pointer"));
@@ -157,63 +154,43 @@ unsafe fn create(name: &'static str, function: Function, errhandler: *mut MPI_Er
 }
 
 /// Makes an error handler for communicators.
-///
-/// # Safety
-/// The function is null or of that type; `errhandler` is null or writable.
-pub unsafe fn mpi_comm_create_errhandler(
+pub fn mpi_comm_create_errhandler(
     comm_errhandler_fn: MPI_Comm_errhandler_function,
-    errhandler: *mut MPI_Errhandler,
+    errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Comm_create_errhandler", Function::Comm(comm_errhandler_fn), errhandler) }
+    create("MPI_Comm_create_errhandler", Function::Comm(comm_errhandler_fn), errhandler)
 }
 
 /// Makes an error handler for files.
-///
-/// # Safety
-/// As for [`mpi_comm_create_errhandler`].
-pub unsafe fn mpi_file_create_errhandler(
+pub fn mpi_file_create_errhandler(
     file_errhandler_fn: MPI_File_errhandler_function,
-    errhandler: *mut MPI_Errhandler,
+    errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_File_create_errhandler", Function::File(file_errhandler_fn), errhandler) }
+    create("MPI_File_create_errhandler", Function::File(file_errhandler_fn), errhandler)
 }
 
 /// Makes an error handler for windows.
-///
-/// # Safety
-/// As for [`mpi_comm_create_errhandler`].
-pub unsafe fn mpi_win_create_errhandler(
+pub fn mpi_win_create_errhandler(
     win_errhandler_fn: MPI_Win_errhandler_function,
-    errhandler: *mut MPI_Errhandler,
+    errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Win_create_errhandler", Function::Win(win_errhandler_fn), errhandler) }
+    create("MPI_Win_create_errhandler", Function::Win(win_errhandler_fn), errhandler)
 }
 
 /// Makes an error handler for sessions.
-///
-/// # Safety
-/// As for [`mpi_comm_create_errhandler`].
-pub unsafe fn mpi_session_create_errhandler(
+pub fn mpi_session_create_errhandler(
     session_errhandler_fn: MPI_Session_errhandler_function,
-    errhandler: *mut MPI_Errhandler,
+    errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { create("MPI_Session_create_errhandler", Function::Session(session_errhandler_fn), errhandler) }
+    create("MPI_Session_create_errhandler", Function::Session(session_errhandler_fn), errhandler)
 }
 
 /// Gives up a reference. Predefined handlers have no count, and what `MPI_Comm_get_errhandler` gave may be one, so
 /// freeing them is allowed and changes the handle alone.
-///
-/// # Safety
-/// `errhandler` is null or an error handler, writable.
-pub unsafe fn mpi_errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    let place = unsafe { Place::new(errhandler, "errhandler") };
+pub fn mpi_errhandler_free(errhandler: Variable<'_, MPI_Errhandler>) -> c_int {
+    let place = errhandler.checked("errhandler");
     let freed = place.and_then(|place| {
-        let handle = place.value();
+        let handle = place.get();
         if predefined(handle).is_none() {
             function_of(handle)?;
             drop_reference(handle, |handler| &mut handler.named);
@@ -225,10 +202,7 @@ pub unsafe fn mpi_errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
 }
 
 /// Attaches an error handler to a communicator.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
+pub fn mpi_comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
     call("MPI_Comm_set_errhandler", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let handler = resolve(errhandler)?;
@@ -239,14 +213,10 @@ pub unsafe fn mpi_comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler
 }
 
 /// The error handler of a communicator, as a new reference.
-///
-/// # Safety
-/// `errhandler` is null or writable.
-pub unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
+pub fn mpi_comm_get_errhandler(comm: MPI_Comm, errhandler: Place<'_, MPI_Errhandler>) -> c_int {
     call("MPI_Comm_get_errhandler", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        let place = errhandler.checked("errhandler")?;
         place.set(another_reference(object.errhandler().0));
         Ok(())
     })
@@ -260,10 +230,7 @@ pub(crate) fn another_reference(errhandler: MPI_Errhandler) -> MPI_Errhandler {
 }
 
 /// Calls the error handler of a communicator with an error code.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
+pub fn mpi_comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
     const NAME: &str = "MPI_Comm_call_errhandler";
     call(NAME, Target::Comm(comm), |runtime| {
         runtime.comm(comm)?;
@@ -273,10 +240,7 @@ pub unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_in
 }
 
 /// Attaches an error handler to a window.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
+pub fn mpi_win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
     call("MPI_Win_set_errhandler", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
         let handler = resolve_for("window", errhandler, |function| matches!(function, Function::Win(_)))?;
@@ -287,24 +251,17 @@ pub unsafe fn mpi_win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -
 }
 
 /// The error handler of a window, as a new reference.
-///
-/// # Safety
-/// `errhandler` is null or writable.
-pub unsafe fn mpi_win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
+pub fn mpi_win_get_errhandler(win: MPI_Win, errhandler: Place<'_, MPI_Errhandler>) -> c_int {
     call("MPI_Win_get_errhandler", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        let place = errhandler.checked("errhandler")?;
         place.set(another_reference(object.errhandler()));
         Ok(())
     })
 }
 
 /// Calls the error handler of a window with an error code.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
+pub fn mpi_win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
     const NAME: &str = "MPI_Win_call_errhandler";
     call(NAME, Target::Win(win), |runtime| {
         runtime.win(win)?;
@@ -314,10 +271,7 @@ pub unsafe fn mpi_win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
 }
 
 /// Calls the error handler that files begin with, for `MPI_FILE_NULL`.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_file_call_errhandler(file: MPI_File, errorcode: c_int) -> c_int {
+pub fn mpi_file_call_errhandler(file: MPI_File, errorcode: c_int) -> c_int {
     const NAME: &str = "MPI_File_call_errhandler";
     call(NAME, Target::File(file), |_| {
         check_no_file(file)?;
@@ -334,10 +288,7 @@ fn check_no_file(file: MPI_File) -> Result<()> {
 }
 
 /// Sets the error handler that files will begin with; `MPI_FILE_NULL` stands for them.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
+pub fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
     call("MPI_File_set_errhandler", Target::File(file), |_| {
         check_no_file(file)?;
         resolve_for("file", errhandler, |function| matches!(function, Function::File(_)))?;
@@ -349,14 +300,10 @@ pub unsafe fn mpi_file_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler
 }
 
 /// The error handler that files will begin with, as a new reference.
-///
-/// # Safety
-/// `errhandler` is null or writable.
-pub unsafe fn mpi_file_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
+pub fn mpi_file_get_errhandler(file: MPI_File, errhandler: Place<'_, MPI_Errhandler>) -> c_int {
     call("MPI_File_get_errhandler", Target::File(file), |_| {
         check_no_file(file)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        let place = errhandler.checked("errhandler")?;
         let current = *lock(&OF_NEW_FILES);
         place.set(another_reference(current));
         Ok(())
@@ -386,14 +333,12 @@ mod tests {
 
     fn new() -> MPI_Errhandler {
         let mut made = MPI_ERRHANDLER_NULL;
-        // SAFETY: `made` is writable.
-        assert_eq!(unsafe { mpi_comm_create_errhandler(handler(), &raw mut made) }, MPI_SUCCESS);
+        assert_eq!(mpi_comm_create_errhandler(handler(), Place::of(&mut made)), MPI_SUCCESS);
         made
     }
 
     fn free(mut errhandler: MPI_Errhandler) -> c_int {
-        // SAFETY: `errhandler` is writable.
-        let code = unsafe { mpi_errhandler_free(&raw mut errhandler) };
+        let code = mpi_errhandler_free(Variable::of(&mut errhandler));
         assert!(code != MPI_SUCCESS || errhandler == MPI_ERRHANDLER_NULL);
         code
     }
@@ -403,21 +348,18 @@ mod tests {
         testing::start();
         let mine = new();
         let mut found = MPI_ERRHANDLER_NULL;
-        // SAFETY: handles, and writable places.
-        unsafe {
-            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, mine), MPI_SUCCESS);
-            assert_eq!(free(mine), MPI_SUCCESS);
-            assert_eq!(mpi_comm_call_errhandler(MPI_COMM_SELF, 4711), MPI_SUCCESS);
-            assert_eq!(LATEST.load(Ordering::SeqCst), 4711);
-            assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, std::ptr::null_mut()), MPI_ERR_ARG);
-            assert_eq!(LATEST.load(Ordering::SeqCst), MPI_ERR_ARG, "our own errors go there too");
-            assert_eq!(free(mine), MPI_ERR_ERRHANDLER, "the program gave it up");
-            assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, &raw mut found), MPI_SUCCESS);
-            assert_eq!(found, mine);
-            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), MPI_SUCCESS);
-            assert_eq!(free(found), MPI_SUCCESS);
-            assert_eq!(free(found), MPI_ERR_ERRHANDLER);
-        }
+        assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, mine), MPI_SUCCESS);
+        assert_eq!(free(mine), MPI_SUCCESS);
+        assert_eq!(mpi_comm_call_errhandler(MPI_COMM_SELF, 4711), MPI_SUCCESS);
+        assert_eq!(LATEST.load(Ordering::SeqCst), 4711);
+        assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, Place::NULL), MPI_ERR_ARG);
+        assert_eq!(LATEST.load(Ordering::SeqCst), MPI_ERR_ARG, "our own errors go there too");
+        assert_eq!(free(mine), MPI_ERR_ERRHANDLER, "the program gave it up");
+        assert_eq!(mpi_comm_get_errhandler(MPI_COMM_SELF, Place::of(&mut found)), MPI_SUCCESS);
+        assert_eq!(found, mine);
+        assert_eq!(mpi_comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), MPI_SUCCESS);
+        assert_eq!(free(found), MPI_SUCCESS);
+        assert_eq!(free(found), MPI_ERR_ERRHANDLER);
         assert!(lock(&HANDLERS).find(mine.value()).is_none(), "nobody holds it any more");
     }
 
@@ -426,18 +368,15 @@ mod tests {
         testing::start();
         let mut of_windows = MPI_ERRHANDLER_NULL;
         let function = MPI_Win_errhandler_function::from_value(0x1000);
-        // SAFETY: the function is never called; handles, and writable places.
-        unsafe {
-            assert_eq!(mpi_win_create_errhandler(function, &raw mut of_windows), MPI_SUCCESS);
-            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, of_windows), MPI_ERR_ERRHANDLER);
-            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
-            assert_eq!(mpi_comm_set_errhandler(MPI_COMM_NULL, MPI_ERRORS_RETURN), MPI_ERR_COMM);
-            assert_eq!(mpi_comm_call_errhandler(MPI_COMM_NULL, 1), MPI_ERR_COMM);
-            let none = MPI_Comm_errhandler_function::from_value(0);
-            assert_eq!(mpi_comm_create_errhandler(none, &raw mut of_windows), MPI_ERR_ARG);
-            assert_eq!(mpi_comm_create_errhandler(handler(), std::ptr::null_mut()), MPI_ERR_ARG);
-            assert_eq!(mpi_errhandler_free(std::ptr::null_mut()), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_win_create_errhandler(function, Place::of(&mut of_windows)), MPI_SUCCESS);
+        assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, of_windows), MPI_ERR_ERRHANDLER);
+        assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
+        assert_eq!(mpi_comm_set_errhandler(MPI_COMM_NULL, MPI_ERRORS_RETURN), MPI_ERR_COMM);
+        assert_eq!(mpi_comm_call_errhandler(MPI_COMM_NULL, 1), MPI_ERR_COMM);
+        let none = MPI_Comm_errhandler_function::from_value(0);
+        assert_eq!(mpi_comm_create_errhandler(none, Place::of(&mut of_windows)), MPI_ERR_ARG);
+        assert_eq!(mpi_comm_create_errhandler(handler(), Place::NULL), MPI_ERR_ARG);
+        assert_eq!(mpi_errhandler_free(Variable::NULL), MPI_ERR_ARG);
         assert_eq!(free(MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
         assert_eq!(free(MPI_ERRORS_RETURN), MPI_SUCCESS);
         assert_eq!(free(of_windows), MPI_SUCCESS);
@@ -448,19 +387,16 @@ mod tests {
         testing::start();
         let (mut mine, mut found) = (MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL);
         let function = MPI_File_errhandler_function::from_value(0x1000);
-        // SAFETY: the function is never called; handles, and writable places.
-        unsafe {
-            assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, &raw mut found), MPI_SUCCESS);
-            assert_eq!(found, MPI_ERRORS_RETURN);
-            assert_eq!(mpi_file_create_errhandler(function, &raw mut mine), MPI_SUCCESS);
-            assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, mine), MPI_SUCCESS);
-            assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, &raw mut found), MPI_SUCCESS);
-            assert_eq!(found, mine);
-            assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), MPI_SUCCESS);
-            let stranger = MPI_File::from_value(0x5000);
-            assert_eq!(mpi_file_set_errhandler(stranger, MPI_ERRORS_RETURN), MPI_ERR_FILE);
-            assert_eq!(mpi_file_get_errhandler(stranger, &raw mut found), MPI_ERR_FILE);
-        }
+        assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, Place::of(&mut found)), MPI_SUCCESS);
+        assert_eq!(found, MPI_ERRORS_RETURN);
+        assert_eq!(mpi_file_create_errhandler(function, Place::of(&mut mine)), MPI_SUCCESS);
+        assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, mine), MPI_SUCCESS);
+        assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, Place::of(&mut found)), MPI_SUCCESS);
+        assert_eq!(found, mine);
+        assert_eq!(mpi_file_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN), MPI_SUCCESS);
+        let stranger = MPI_File::from_value(0x5000);
+        assert_eq!(mpi_file_set_errhandler(stranger, MPI_ERRORS_RETURN), MPI_ERR_FILE);
+        assert_eq!(mpi_file_get_errhandler(stranger, Place::of(&mut found)), MPI_ERR_FILE);
         assert_eq!([free(mine), free(found)], [MPI_SUCCESS; 2]);
         assert!(lock(&HANDLERS).find(mine.value()).is_none());
     }

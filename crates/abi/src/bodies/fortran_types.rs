@@ -12,7 +12,7 @@ use weft::{Class, Error, Result};
 
 use crate::bodies::datatype_contents::{Form, Made};
 use crate::bodies::datatypes::adopt_permanent;
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Meaning, lock};
@@ -40,17 +40,14 @@ fn answer(runtime: &'static Runtime, question: Question, found: Option<Predefine
     Ok(handle)
 }
 
-/// # Safety
-/// `newtype` is null or writable.
-unsafe fn ask(
+fn ask(
     name: &'static str,
     question: Question,
-    newtype: *mut MPI_Datatype,
+    newtype: Place<'_, MPI_Datatype>,
     find: impl FnOnce() -> Option<Predefined>,
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newtype, "newtype")? };
+        let place = newtype.checked("newtype")?;
         place.set(answer(runtime, question, find())?);
         Ok(())
     })
@@ -67,33 +64,21 @@ fn floating(rows: &[(c_int, c_int, Predefined)], precision: c_int, range: c_int)
 }
 
 /// The datatype of `REAL` with that precision and range.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_create_f90_real(p: c_int, r: c_int, newtype: Place<'_, MPI_Datatype>) -> c_int {
     let question = (MPI_COMBINER_F90_REAL, vec![p, r]);
-    // SAFETY: the program's promise is handed on.
-    unsafe { ask("MPI_Type_create_f90_real", question, newtype, || floating(&REALS, p, r)) }
+    ask("MPI_Type_create_f90_real", question, newtype, || floating(&REALS, p, r))
 }
 
 /// The datatype of `COMPLEX` with that precision and range.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_create_f90_complex(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_create_f90_complex(p: c_int, r: c_int, newtype: Place<'_, MPI_Datatype>) -> c_int {
     let question = (MPI_COMBINER_F90_COMPLEX, vec![p, r]);
-    // SAFETY: the program's promise is handed on.
-    unsafe { ask("MPI_Type_create_f90_complex", question, newtype, || floating(&COMPLEXES, p, r)) }
+    ask("MPI_Type_create_f90_complex", question, newtype, || floating(&COMPLEXES, p, r))
 }
 
 /// The datatype of `INTEGER` with that range.
-///
-/// # Safety
-/// `newtype` is null or writable.
-pub unsafe fn mpi_type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+pub fn mpi_type_create_f90_integer(r: c_int, newtype: Place<'_, MPI_Datatype>) -> c_int {
     let find = || INTEGERS.iter().find(|row| r <= row.0).map(|row| row.1);
-    // SAFETY: the program's promise is handed on.
-    unsafe { ask("MPI_Type_create_f90_integer", (MPI_COMBINER_F90_INTEGER, vec![r]), newtype, find) }
+    ask("MPI_Type_create_f90_integer", (MPI_COMBINER_F90_INTEGER, vec![r]), newtype, find)
 }
 
 /// Decimal digits, decimal exponent.
@@ -122,17 +107,16 @@ mod tests {
     use crate::bodies::datatype_contents::{mpi_type_get_contents, mpi_type_get_envelope};
     use crate::bodies::datatypes::{mpi_type_free, resolve_committed};
     use crate::bodies::testing::{self, Answer};
-    use std::ptr::null_mut;
+    use crate::claims::{Places, Variable};
 
-    type Ask = unsafe fn(c_int, c_int, *mut MPI_Datatype) -> c_int;
+    type Ask = fn(c_int, c_int, Place<'_, MPI_Datatype>) -> c_int;
 
     /// The size of what is found, twice asked.
     fn size(ask: Ask, p: c_int, r: c_int) -> Answer<i64> {
         let runtime = testing::start();
         let mut found = [MPI_DATATYPE_NULL; 2];
         for place in &mut found {
-            // SAFETY: a writable place.
-            let code = unsafe { ask(p, r, place) };
+            let code = ask(p, r, Place::of(place));
             if code != MPI_SUCCESS {
                 return Err(code);
             }
@@ -141,11 +125,8 @@ mod tests {
         Ok(resolve_committed(runtime, found[0]).unwrap().size())
     }
 
-    /// # Safety
-    /// `newtype` is writable.
-    unsafe fn integer(_: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-        // SAFETY: the caller gives a writable place.
-        unsafe { mpi_type_create_f90_integer(r, newtype) }
+    fn integer(_: c_int, r: c_int, newtype: Place<'_, MPI_Datatype>) -> c_int {
+        mpi_type_create_f90_integer(r, newtype)
     }
 
     #[test]
@@ -170,24 +151,20 @@ mod tests {
             assert_eq!(size(mpi_type_create_f90_real, p, r), Err(MPI_ERR_ARG));
         }
         assert_eq!(size(integer, 0, 39), Err(MPI_ERR_ARG));
-        // SAFETY: null is refused.
-        assert_eq!(unsafe { mpi_type_create_f90_integer(3, null_mut()) }, MPI_ERR_ARG);
+        assert_eq!(mpi_type_create_f90_integer(3, Place::NULL), MPI_ERR_ARG);
     }
 
     #[test]
     fn they_say_what_was_asked_and_stay() {
         testing::start();
         let (mut made, mut lengths, mut asked) = (MPI_DATATYPE_NULL, [-1; 4], [0; 2]);
-        let [integers, addresses, types, combiner] = lengths.each_mut().map(|length| length as *mut c_int);
-        // SAFETY: writable places, and as much room as is said.
-        unsafe {
-            assert_eq!(mpi_type_create_f90_real(15, 300, &raw mut made), MPI_SUCCESS);
-            assert_eq!(mpi_type_get_envelope(made, integers, addresses, types, combiner), MPI_SUCCESS);
-            let list = asked.as_mut_ptr();
-            assert_eq!(mpi_type_get_contents(made, 2, 0, 0, list, null_mut(), null_mut()), MPI_SUCCESS);
-            let mut copy = made;
-            assert_eq!(mpi_type_free(&raw mut copy), MPI_ERR_TYPE);
-        }
+        let [integers, addresses, types, combiner] = lengths.each_mut().map(Place::of);
+        assert_eq!(mpi_type_create_f90_real(15, 300, Place::of(&mut made)), MPI_SUCCESS);
+        assert_eq!(mpi_type_get_envelope(made, integers, addresses, types, combiner), MPI_SUCCESS);
+        let list = Places::of(&mut asked);
+        assert_eq!(mpi_type_get_contents(made, 2, 0, 0, list, Places::NULL, Places::NULL), MPI_SUCCESS);
+        let mut copy = made;
+        assert_eq!(mpi_type_free(Variable::of(&mut copy)), MPI_ERR_TYPE);
         assert_eq!((lengths, asked), ([2, 0, 0, MPI_COMBINER_F90_REAL], [15, 300]));
     }
 }

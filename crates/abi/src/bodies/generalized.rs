@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft::claims::RequestId;
 use weft::{Class, Communicator, Error, Result};
 
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::RequestObject;
@@ -102,19 +102,15 @@ fn check(which: &str, code: c_int) -> Result<()> {
 }
 
 /// Begins an operation of the program's.
-///
-/// # Safety
-/// The functions are null or have those types; `request` is null or writable.
-pub unsafe fn mpi_grequest_start(
+pub fn mpi_grequest_start(
     query_fn: MPI_Grequest_query_function,
     free_fn: MPI_Grequest_free_function,
     cancel_fn: MPI_Grequest_cancel_function,
     extra_state: *mut c_void,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     call("MPI_Grequest_start", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(request, "request")? };
+        let place = request.checked("request")?;
         let comm = runtime.world();
         let operation = Generalized {
             query: query_fn,
@@ -131,10 +127,7 @@ pub unsafe fn mpi_grequest_start(
 }
 
 /// Says that an operation of the program's is over.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_grequest_complete(request: MPI_Request) -> c_int {
+pub fn mpi_grequest_complete(request: MPI_Request) -> c_int {
     call("MPI_Grequest_complete", Target::World, |runtime| {
         let (operation, before) = complete(runtime, request)?;
         operation.comm.process().fulfil(operation.id);

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use weft::{Class, Comparison, Error, Group, Rank, RankRange, Result};
 
-use crate::bodies::pointers::{Place, array, check_array};
+use crate::claims::{List, Place, Places, Variable};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::GroupObject;
@@ -73,41 +73,29 @@ pub(crate) fn adopt(
 }
 
 /// The members of a communicator.
-///
-/// # Safety
-/// `group` is null or writable.
-pub unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub fn mpi_comm_group(comm: MPI_Comm, group: Place<'_, MPI_Group>) -> c_int {
     call("MPI_Comm_group", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(group, "group")? };
+        let place = group.checked("group")?;
         place.set(adopt(runtime, object.comm.group().clone(), object.session)?);
         Ok(())
     })
 }
 
 /// The number of members.
-///
-/// # Safety
-/// `size` is null or writable.
-pub unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int {
+pub fn mpi_group_size(group: MPI_Group, size: Place<'_, c_int>) -> c_int {
     call("MPI_Group_size", Target::World, |runtime| {
         let members = look(runtime, [group], |[group]| group.size() as c_int)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(size, "size")? }.set(members);
+        size.checked("size")?.set(members);
         Ok(())
     })
 }
 
 /// This process's rank, `MPI_UNDEFINED` when it is not a member.
-///
-/// # Safety
-/// `rank` is null or writable.
-pub unsafe fn mpi_group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
+pub fn mpi_group_rank(group: MPI_Group, rank: Place<'_, c_int>) -> c_int {
     call("MPI_Group_rank", Target::World, |runtime| {
         let found = look(runtime, [group], |[group]| number(group.rank(runtime.process().here())))?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(rank, "rank")? };
+        let place = rank.checked("rank")?;
         place.set(found);
         Ok(())
     })
@@ -118,28 +106,21 @@ fn number(rank: Option<Rank>) -> c_int {
 }
 
 /// The ranks in one group of members of another; `MPI_UNDEFINED` for those that are not in it.
-///
-/// # Safety
-/// `ranks1` and `ranks2` are null or have `n` elements.
-pub unsafe fn mpi_group_translate_ranks(
+pub fn mpi_group_translate_ranks(
     group1: MPI_Group,
     n: c_int,
-    ranks1: *const c_int,
+    ranks1: List<'_, c_int>,
     group2: MPI_Group,
-    ranks2: *mut c_int,
+    ranks2: Places<'_, c_int>,
 ) -> c_int {
     call("MPI_Group_translate_ranks", Target::World, |runtime| {
         look(runtime, [group1, group2], |[from, to]| {
-            // SAFETY: the program's promise is handed on.
-            let given = unsafe { array(ranks1, i64::from(n), "ranks1")? };
-            check_array(ranks2, i64::from(n), "ranks2")?;
+            let given = ranks1.slice(i64::from(n), "ranks1")?;
+            let places = ranks2.checked(i64::from(n), "ranks2")?;
             // Nothing is written where a rank is wrong.
             given.iter().try_for_each(|&rank| check_translated(from, rank))?;
-            for index in 0..given.len() {
-                // SAFETY: not null where there are ranks, and the program promised `n` elements of both. They may be
-                // the very same elements, of which no reference is used any more.
-                unsafe { ranks2.add(index).write(translate(from, ranks1.add(index).read(), to)) };
-            }
+            // Both may be the very same elements, so each is read just before its place is written.
+            (0..given.len()).for_each(|index| places.set(index, translate(from, ranks1.at(index), to)));
             Ok(())
         })?
     })
@@ -165,14 +146,10 @@ fn check_rank(group: &Group, rank: i64) -> Result<Rank> {
 }
 
 /// How two groups compare.
-///
-/// # Safety
-/// `result` is null or writable.
-pub unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
+pub fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: Place<'_, c_int>) -> c_int {
     call("MPI_Group_compare", Target::World, |runtime| {
         let comparison = look(runtime, [group1, group2], |[first, second]| first.compare(second))?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(result, "result")? }.set(match comparison {
+        result.checked("result")?.set(match comparison {
             Comparison::Identical => MPI_IDENT,
             Comparison::Similar => MPI_SIMILAR,
             Comparison::Unequal => MPI_UNEQUAL,
@@ -181,17 +158,14 @@ pub unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: *m
     })
 }
 
-/// # Safety
-/// `newgroup` is null or writable.
-unsafe fn combine(
+fn combine(
     name: &'static str,
     groups: [MPI_Group; 2],
-    newgroup: *mut MPI_Group,
+    newgroup: Place<'_, MPI_Group>,
     combination: impl FnOnce(&Group, &Group) -> Group,
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newgroup, "newgroup") };
+        let place = newgroup.checked("newgroup");
         let made = look(runtime, groups, |[first, second]| -> Result<_> {
             Ok((place?, combination(first, second)))
         });
@@ -203,47 +177,28 @@ unsafe fn combine(
 }
 
 /// Members of the first group, then the others of the second.
-///
-/// # Safety
-/// `newgroup` is null or writable.
-pub unsafe fn mpi_group_union(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { combine("MPI_Group_union", [group1, group2], newgroup, Group::union) }
+pub fn mpi_group_union(group1: MPI_Group, group2: MPI_Group, newgroup: Place<'_, MPI_Group>) -> c_int {
+    combine("MPI_Group_union", [group1, group2], newgroup, Group::union)
 }
 
 /// Members of both groups, in the order of the first.
-///
-/// # Safety
-/// `newgroup` is null or writable.
-pub unsafe fn mpi_group_intersection(
-    group1: MPI_Group,
-    group2: MPI_Group,
-    newgroup: *mut MPI_Group,
-) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { combine("MPI_Group_intersection", [group1, group2], newgroup, Group::intersection) }
+pub fn mpi_group_intersection(group1: MPI_Group, group2: MPI_Group, newgroup: Place<'_, MPI_Group>) -> c_int {
+    combine("MPI_Group_intersection", [group1, group2], newgroup, Group::intersection)
 }
 
 /// Members of the first group that are not in the second.
-///
-/// # Safety
-/// `newgroup` is null or writable.
-pub unsafe fn mpi_group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe { combine("MPI_Group_difference", [group1, group2], newgroup, Group::difference) }
+pub fn mpi_group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: Place<'_, MPI_Group>) -> c_int {
+    combine("MPI_Group_difference", [group1, group2], newgroup, Group::difference)
 }
 
-/// # Safety
-/// `newgroup` is null or writable.
-unsafe fn choose(
+fn choose(
     name: &'static str,
     group: MPI_Group,
-    newgroup: *mut MPI_Group,
+    newgroup: Place<'_, MPI_Group>,
     choice: impl FnOnce(&Group) -> Result<Group>,
 ) -> c_int {
     call(name, Target::World, |runtime| {
-        // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(newgroup, "newgroup") };
+        let place = newgroup.checked("newgroup");
         let made = look(runtime, [group], |[group]| -> Result<_> { Ok((place?, choice(group)?)) });
         let (place, chosen) = made??;
         place.set(adopt(runtime, chosen, session_of(runtime, group))?);
@@ -252,77 +207,53 @@ unsafe fn choose(
 }
 
 /// The members at the ranks given, in that order.
-///
-/// # Safety
-/// `ranks` is null or has `n` elements; `newgroup` is null or writable.
-pub unsafe fn mpi_group_incl(
+pub fn mpi_group_incl(
     group: MPI_Group,
     n: c_int,
-    ranks: *const c_int,
-    newgroup: *mut MPI_Group,
+    ranks: List<'_, c_int>,
+    newgroup: Place<'_, MPI_Group>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        choose("MPI_Group_incl", group, newgroup, |group| {
-            let ranks = array(ranks, i64::from(n), "ranks")?;
-            ranks.iter().try_for_each(|&rank| check_rank(group, i64::from(rank)).map(drop))?;
-            group.include(ranks.iter().map(|&rank| Rank(rank as u32)))
-        })
-    }
+    choose("MPI_Group_incl", group, newgroup, |group| {
+        let ranks = ranks.slice(i64::from(n), "ranks")?;
+        ranks.iter().try_for_each(|&rank| check_rank(group, i64::from(rank)).map(drop))?;
+        group.include(ranks.iter().map(|&rank| Rank(rank as u32)))
+    })
 }
 
 /// All members but those at the ranks given.
-///
-/// # Safety
-/// As for [`mpi_group_incl`].
-pub unsafe fn mpi_group_excl(
+pub fn mpi_group_excl(
     group: MPI_Group,
     n: c_int,
-    ranks: *const c_int,
-    newgroup: *mut MPI_Group,
+    ranks: List<'_, c_int>,
+    newgroup: Place<'_, MPI_Group>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        choose("MPI_Group_excl", group, newgroup, |group| {
-            group.exclude(&listed(group, array(ranks, i64::from(n), "ranks")?)?)
-        })
-    }
+    choose("MPI_Group_excl", group, newgroup, |group| {
+        group.exclude(&listed(group, ranks.slice(i64::from(n), "ranks")?)?)
+    })
 }
 
 /// The members at the ranks of all ranges, in that order.
-///
-/// # Safety
-/// `ranges` is null or has `n` triples; `newgroup` is null or writable.
-pub unsafe fn mpi_group_range_incl(
+pub fn mpi_group_range_incl(
     group: MPI_Group,
     n: c_int,
-    ranges: *mut [c_int; 3],
-    newgroup: *mut MPI_Group,
+    ranges: List<'_, [c_int; 3]>,
+    newgroup: Place<'_, MPI_Group>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        choose("MPI_Group_range_incl", group, newgroup, |group| {
-            group.include_ranges(ranges_of(array(ranges, i64::from(n), "ranges")?))
-        })
-    }
+    choose("MPI_Group_range_incl", group, newgroup, |group| {
+        group.include_ranges(ranges_of(ranges.slice(i64::from(n), "ranges")?))
+    })
 }
 
 /// All members but those at the ranks of the ranges.
-///
-/// # Safety
-/// As for [`mpi_group_range_incl`].
-pub unsafe fn mpi_group_range_excl(
+pub fn mpi_group_range_excl(
     group: MPI_Group,
     n: c_int,
-    ranges: *mut [c_int; 3],
-    newgroup: *mut MPI_Group,
+    ranges: List<'_, [c_int; 3]>,
+    newgroup: Place<'_, MPI_Group>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        choose("MPI_Group_range_excl", group, newgroup, |group| {
-            group.exclude_ranges(ranges_of(array(ranges, i64::from(n), "ranges")?))
-        })
-    }
+    choose("MPI_Group_range_excl", group, newgroup, |group| {
+        group.exclude_ranges(ranges_of(ranges.slice(i64::from(n), "ranges")?))
+    })
 }
 
 fn listed(group: &Group, ranks: &[c_int]) -> Result<Vec<Rank>> {
@@ -339,14 +270,10 @@ fn ranges_of(ranges: &[[c_int; 3]]) -> impl Iterator<Item = RankRange> + '_ {
 }
 
 /// Frees a group.
-///
-/// # Safety
-/// `group` is null or a group, writable.
-pub unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
+pub fn mpi_group_free(group: Variable<'_, MPI_Group>) -> c_int {
     call("MPI_Group_free", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(group, "group")? };
-        let handle = place.value();
+        let place = group.checked("group")?;
+        let handle = place.get();
         if handle != MPI_GROUP_EMPTY {
             runtime.objects().groups.remove(handle.value()).ok_or_else(|| no_group(handle))?;
         }
@@ -359,7 +286,6 @@ pub unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
 mod tests {
     use super::*;
     use crate::bodies::testing::{self, Answer};
-    use std::ptr::{null, null_mut};
 
     /// Processes that need not exist, by number.
     fn everybody() -> Group {
@@ -376,9 +302,9 @@ mod tests {
         group.peers().map(|peer| everybody().rank(peer).unwrap().0).collect()
     }
 
-    fn made(make: impl FnOnce(*mut MPI_Group) -> c_int) -> Answer<Vec<u32>> {
+    fn made(make: impl FnOnce(Place<'_, MPI_Group>) -> c_int) -> Answer<Vec<u32>> {
         let mut group = MPI_GROUP_NULL;
-        match make(&raw mut group) {
+        match make(Place::of(&mut group)) {
             MPI_SUCCESS => Ok(peers(group)),
             code => {
                 assert_eq!(group, MPI_GROUP_NULL, "nothing is touched");
@@ -388,28 +314,24 @@ mod tests {
     }
 
     fn incl(group: MPI_Group, ranks: &[c_int]) -> Answer<Vec<u32>> {
-        // SAFETY: the array has so many ranks, and the place is writable.
-        made(|new| unsafe { mpi_group_incl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
+        made(|new| mpi_group_incl(group, ranks.len() as c_int, List::of(ranks), new))
     }
 
     fn excl(group: MPI_Group, ranks: &[c_int]) -> Answer<Vec<u32>> {
-        // SAFETY: as above.
-        made(|new| unsafe { mpi_group_excl(group, ranks.len() as c_int, ranks.as_ptr(), new) })
+        made(|new| mpi_group_excl(group, ranks.len() as c_int, List::of(ranks), new))
     }
 
     fn range_incl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Answer<Vec<u32>> {
-        // SAFETY: as above.
-        made(|new| unsafe { mpi_group_range_incl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
+        made(|new| mpi_group_range_incl(group, ranges.len() as c_int, List::of(ranges), new))
     }
 
     fn range_excl(group: MPI_Group, ranges: &mut [[c_int; 3]]) -> Answer<Vec<u32>> {
-        // SAFETY: as above.
-        made(|new| unsafe { mpi_group_range_excl(group, ranges.len() as c_int, ranges.as_mut_ptr(), new) })
+        made(|new| mpi_group_range_excl(group, ranges.len() as c_int, List::of(ranges), new))
     }
 
-    fn number_of(ask: impl FnOnce(*mut c_int) -> c_int) -> Answer<c_int> {
+    fn number_of(ask: impl FnOnce(Place<'_, c_int>) -> c_int) -> Answer<c_int> {
         let mut answer = -99;
-        match ask(&raw mut answer) {
+        match ask(Place::of(&mut answer)) {
             MPI_SUCCESS => Ok(answer),
             code => Err(code),
         }
@@ -419,40 +341,31 @@ mod tests {
     fn the_world_has_this_process() {
         testing::start();
         let mut world = MPI_GROUP_NULL;
-        // SAFETY: writable places.
-        unsafe {
-            assert_eq!(mpi_comm_group(MPI_COMM_WORLD, &raw mut world), MPI_SUCCESS);
-            assert_eq!(number_of(|size| mpi_group_size(world, size)), Ok(1));
-            assert_eq!(number_of(|rank| mpi_group_rank(world, rank)), Ok(0));
-            assert_eq!(number_of(|rank| mpi_group_rank(of(&[7, 8]), rank)), Ok(MPI_UNDEFINED));
-            assert_eq!(mpi_comm_group(MPI_COMM_NULL, &raw mut world), MPI_ERR_COMM);
-            assert_eq!(mpi_comm_group(MPI_COMM_WORLD, null_mut()), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_comm_group(MPI_COMM_WORLD, Place::of(&mut world)), MPI_SUCCESS);
+        assert_eq!(number_of(|size| mpi_group_size(world, size)), Ok(1));
+        assert_eq!(number_of(|rank| mpi_group_rank(world, rank)), Ok(0));
+        assert_eq!(number_of(|rank| mpi_group_rank(of(&[7, 8]), rank)), Ok(MPI_UNDEFINED));
+        assert_eq!(mpi_comm_group(MPI_COMM_NULL, Place::of(&mut world)), MPI_ERR_COMM);
+        assert_eq!(mpi_comm_group(MPI_COMM_WORLD, Place::NULL), MPI_ERR_ARG);
     }
 
     #[test]
     fn sets_are_combined() {
         let (first, second) = (of(&[5, 1, 3]), of(&[3, 9, 5]));
-        // SAFETY: writable places.
-        unsafe {
-            assert_eq!(made(|new| mpi_group_union(first, second, new)), Ok(vec![5, 1, 3, 9]));
-            assert_eq!(made(|new| mpi_group_intersection(first, second, new)), Ok(vec![5, 3]));
-            assert_eq!(made(|new| mpi_group_difference(first, second, new)), Ok(vec![1]));
-            assert_eq!(made(|new| mpi_group_union(MPI_GROUP_NULL, second, new)), Err(MPI_ERR_GROUP));
-            assert_eq!(mpi_group_union(first, second, null_mut()), MPI_ERR_ARG);
-            let mut empty = MPI_GROUP_NULL;
-            assert_eq!(mpi_group_difference(first, first, &raw mut empty), MPI_SUCCESS);
-            assert_eq!(empty, MPI_GROUP_EMPTY);
-            for (other, relation) in
-                [(of(&[5, 1, 3]), MPI_IDENT), (of(&[1, 3, 5]), MPI_SIMILAR), (second, MPI_UNEQUAL)]
-            {
-                assert_eq!(number_of(|result| mpi_group_compare(first, other, result)), Ok(relation));
-            }
-            assert_eq!(
-                number_of(|result| mpi_group_compare(first, MPI_GROUP_NULL, result)),
-                Err(MPI_ERR_GROUP)
-            );
+        assert_eq!(made(|new| mpi_group_union(first, second, new)), Ok(vec![5, 1, 3, 9]));
+        assert_eq!(made(|new| mpi_group_intersection(first, second, new)), Ok(vec![5, 3]));
+        assert_eq!(made(|new| mpi_group_difference(first, second, new)), Ok(vec![1]));
+        assert_eq!(made(|new| mpi_group_union(MPI_GROUP_NULL, second, new)), Err(MPI_ERR_GROUP));
+        assert_eq!(mpi_group_union(first, second, Place::NULL), MPI_ERR_ARG);
+        let mut empty = MPI_GROUP_NULL;
+        assert_eq!(mpi_group_difference(first, first, Place::of(&mut empty)), MPI_SUCCESS);
+        assert_eq!(empty, MPI_GROUP_EMPTY);
+        for (other, relation) in
+            [(of(&[5, 1, 3]), MPI_IDENT), (of(&[1, 3, 5]), MPI_SIMILAR), (second, MPI_UNEQUAL)]
+        {
+            assert_eq!(number_of(|result| mpi_group_compare(first, other, result)), Ok(relation));
         }
+        assert_eq!(number_of(|result| mpi_group_compare(first, MPI_GROUP_NULL, result)), Err(MPI_ERR_GROUP));
     }
 
     #[test]
@@ -468,12 +381,9 @@ mod tests {
                 "{wrong:?}"
             );
         }
-        // SAFETY: null pointers and negative numbers are refused.
-        unsafe {
-            assert_eq!(made(|new| mpi_group_incl(group, -1, [0].as_ptr(), new)), Err(MPI_ERR_ARG));
-            assert_eq!(made(|new| mpi_group_incl(group, 1, null(), new)), Err(MPI_ERR_ARG));
-            assert_eq!(made(|new| mpi_group_range_incl(group, 1, null_mut(), new)), Err(MPI_ERR_ARG));
-        }
+        assert_eq!(made(|new| mpi_group_incl(group, -1, List::of(&[0]), new)), Err(MPI_ERR_ARG));
+        assert_eq!(made(|new| mpi_group_incl(group, 1, List::NULL, new)), Err(MPI_ERR_ARG));
+        assert_eq!(made(|new| mpi_group_range_incl(group, 1, List::NULL, new)), Err(MPI_ERR_ARG));
     }
 
     #[test]
@@ -502,21 +412,17 @@ mod tests {
     fn ranks_are_translated_also_in_place() {
         let (from, to) = (of(&[10, 11, 12]), of(&[12, 10]));
         let mut ranks = [0, 1, 2, MPI_PROC_NULL];
+        let start = ranks.as_mut_ptr();
         // SAFETY: both arrays are the same four elements.
-        unsafe {
-            let (given, place) = (ranks.as_ptr(), ranks.as_mut_ptr());
-            assert_eq!(mpi_group_translate_ranks(from, 4, given, to, place), MPI_SUCCESS);
-        }
+        let (given, places) = unsafe { (List::claim(start), Places::claim(start)) };
+        assert_eq!(mpi_group_translate_ranks(from, 4, given, to, places), MPI_SUCCESS);
         assert_eq!(ranks, [1, MPI_UNDEFINED, 0, MPI_PROC_NULL]);
         let mut untouched = [7, 7];
-        // SAFETY: both arrays have two elements; null pointers are refused.
-        unsafe {
-            let place = untouched.as_mut_ptr();
-            assert_eq!(mpi_group_translate_ranks(from, 2, [0, 3].as_ptr(), to, place), MPI_ERR_RANK);
-            assert_eq!(mpi_group_translate_ranks(from, 2, null(), to, place), MPI_ERR_ARG);
-            assert_eq!(mpi_group_translate_ranks(from, 2, [0, 1].as_ptr(), to, null_mut()), MPI_ERR_ARG);
-            assert_eq!(mpi_group_translate_ranks(from, -1, [0].as_ptr(), to, place), MPI_ERR_ARG);
-        }
+        let place = Places::of(&mut untouched);
+        assert_eq!(mpi_group_translate_ranks(from, 2, List::of(&[0, 3]), to, place), MPI_ERR_RANK);
+        assert_eq!(mpi_group_translate_ranks(from, 2, List::NULL, to, place), MPI_ERR_ARG);
+        assert_eq!(mpi_group_translate_ranks(from, 2, List::of(&[0, 1]), to, Places::NULL), MPI_ERR_ARG);
+        assert_eq!(mpi_group_translate_ranks(from, -1, List::of(&[0]), to, place), MPI_ERR_ARG);
         assert_eq!(untouched, [7, 7]);
     }
 
@@ -525,15 +431,12 @@ mod tests {
         let mut group = of(&[1, 2]);
         let copy = group;
         let mut empty = MPI_GROUP_EMPTY;
-        // SAFETY: writable places.
-        unsafe {
-            assert_eq!(mpi_group_free(&raw mut group), MPI_SUCCESS);
-            assert_eq!(group, MPI_GROUP_NULL);
-            assert_eq!(mpi_group_free(&raw mut group), MPI_ERR_GROUP);
-            assert_eq!(number_of(|size| mpi_group_size(copy, size)), Err(MPI_ERR_GROUP));
-            assert_eq!(mpi_group_free(&raw mut empty), MPI_SUCCESS);
-            assert_eq!(mpi_group_free(null_mut()), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_group_free(Variable::of(&mut group)), MPI_SUCCESS);
+        assert_eq!(group, MPI_GROUP_NULL);
+        assert_eq!(mpi_group_free(Variable::of(&mut group)), MPI_ERR_GROUP);
+        assert_eq!(number_of(|size| mpi_group_size(copy, size)), Err(MPI_ERR_GROUP));
+        assert_eq!(mpi_group_free(Variable::of(&mut empty)), MPI_SUCCESS);
+        assert_eq!(mpi_group_free(Variable::NULL), MPI_ERR_ARG);
         assert_eq!(empty, MPI_GROUP_NULL);
     }
 }

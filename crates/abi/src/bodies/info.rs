@@ -3,14 +3,13 @@
 //! They live in a table of the process, since they may be used before `MPI_Init` and after `MPI_Finalize`.
 //! `MPI_INFO_ENV` is made anew at each look and cannot be changed.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 
 use weft::{Class, Error, Result};
 
-use crate::bodies::pointers::{Place, array, put_text, text};
-use crate::bodies::world::null;
+use crate::claims::{List, Place, Text, TextPlace, Variable, null};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -172,11 +171,8 @@ fn processes() -> Option<String> {
     }
 }
 
-/// # Safety
-/// `key` is null, or ends with a zero byte and stays as it is until the MPI call returns.
-unsafe fn key<'a>(key: *const c_char) -> Result<&'a [u8]> {
-    // SAFETY: the caller's promise is handed on.
-    let key = unsafe { text(key) }.ok_or_else(|| Error::new(Class::InfoKey, "the key is a null pointer"))?;
+fn key(key: Text<'_>) -> Result<&[u8]> {
+    let key = key.bytes().ok_or_else(|| Error::new(Class::InfoKey, "the key is a null pointer"))?;
     match key.len() {
         0 => Err(Error::new(Class::InfoKey, "the key is empty")),
         bytes if bytes >= MPI_MAX_INFO_KEY as usize => {
@@ -187,12 +183,8 @@ unsafe fn key<'a>(key: *const c_char) -> Result<&'a [u8]> {
     }
 }
 
-/// # Safety
-/// As for [`key`].
-unsafe fn value<'a>(value: *const c_char) -> Result<&'a [u8]> {
-    // SAFETY: the caller's promise is handed on.
-    let value =
-        unsafe { text(value) }.ok_or_else(|| Error::new(Class::InfoValue, "the value is a null pointer"))?;
+fn value(value: Text<'_>) -> Result<&[u8]> {
+    let value = value.bytes().ok_or_else(|| Error::new(Class::InfoValue, "the value is a null pointer"))?;
     if value.len() < MPI_MAX_INFO_VAL as usize {
         return Ok(value);
     }
@@ -205,57 +197,39 @@ fn at_any_time(name: &'static str, work: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// Makes an info object without pairs.
-///
-/// # Safety
-/// `info` is null or writable.
-pub unsafe fn mpi_info_create(info: *mut MPI_Info) -> c_int {
+pub fn mpi_info_create(info: Place<'_, MPI_Info>) -> c_int {
     at_any_time("MPI_Info_create", || {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info, "info")? };
+        let place = info.checked("info")?;
         place.set(adopt(Pairs::default())?);
         Ok(())
     })
 }
 
 /// Makes an info object with what `MPI_INFO_ENV` tells, where the arguments are those given.
-///
-/// # Safety
-/// `argv` is null or has `argc` strings; `info` is null or writable.
-pub unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
+pub fn mpi_info_create_env(argc: c_int, argv: List<'_, Text<'_>>, info: Place<'_, MPI_Info>) -> c_int {
     at_any_time("MPI_Info_create_env", || {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info, "info")? };
-        // SAFETY: as above; a null pointer is allowed when there are no arguments.
-        let pointers = unsafe { array(argv, i64::from(argc), "argv")? };
-        // SAFETY: as above.
-        let arguments = pointers.iter().map_while(|&pointer| unsafe { text(pointer) }.map(<[u8]>::to_vec));
+        let place = info.checked("info")?;
+        let pointers = argv.slice(i64::from(argc), "argv")?;
+        let arguments = pointers.iter().map_while(|&pointer| pointer.bytes().map(<[u8]>::to_vec));
         place.set(adopt(environment(arguments.collect()))?);
         Ok(())
     })
 }
 
 /// Makes an info object with the same pairs in the same order.
-///
-/// # Safety
-/// `newinfo` is null or writable.
-pub unsafe fn mpi_info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
+pub fn mpi_info_dup(info: MPI_Info, newinfo: Place<'_, MPI_Info>) -> c_int {
     at_any_time("MPI_Info_dup", || {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(newinfo, "newinfo")? };
+        let place = newinfo.checked("newinfo")?;
         place.set(adopt(contents(info)?)?);
         Ok(())
     })
 }
 
 /// Frees an info object.
-///
-/// # Safety
-/// `info` is null or an info object, writable.
-pub unsafe fn mpi_info_free(info: *mut MPI_Info) -> c_int {
+pub fn mpi_info_free(info: Variable<'_, MPI_Info>) -> c_int {
     at_any_time("MPI_Info_free", || {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info, "info")? };
-        let handle = place.value();
+        let place = info.checked("info")?;
+        let handle = place.get();
         if handle == MPI_INFO_ENV {
             return Err(Error::new(Class::Info, "MPI_INFO_ENV cannot be freed"));
         }
@@ -266,25 +240,17 @@ pub unsafe fn mpi_info_free(info: *mut MPI_Info) -> c_int {
 }
 
 /// Sets the value of a key.
-///
-/// # Safety
-/// `key` and `value` are null or end with a zero byte.
-pub unsafe fn mpi_info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
+pub fn mpi_info_set(info: MPI_Info, key: Text<'_>, value: Text<'_>) -> c_int {
     at_any_time("MPI_Info_set", || {
-        // SAFETY: the program's promise is handed on.
-        let (key, value) = unsafe { (self::key(key)?, self::value(value)?) };
+        let (key, value) = (self::key(key)?, self::value(value)?);
         change(info, |pairs| pairs.set(key, value))
     })
 }
 
 /// Removes a key with its value.
-///
-/// # Safety
-/// `key` is null or ends with a zero byte.
-pub unsafe fn mpi_info_delete(info: MPI_Info, key: *const c_char) -> c_int {
+pub fn mpi_info_delete(info: MPI_Info, key: Text<'_>) -> c_int {
     at_any_time("MPI_Info_delete", || {
-        // SAFETY: the program's promise is handed on.
-        let key = unsafe { self::key(key)? };
+        let key = self::key(key)?;
         change(info, |pairs| pairs.remove(key))?.ok_or_else(|| {
             Error::new(Class::InfoNoKey, format!("there is no key \"{}\"", String::from_utf8_lossy(key)))
         })
@@ -292,30 +258,24 @@ pub unsafe fn mpi_info_delete(info: MPI_Info, key: *const c_char) -> c_int {
 }
 
 /// The value of a key, and the bytes that it takes with its zero byte.
-///
-/// # Safety
-/// `key` is null or ends with a zero byte; `buflen` and `flag` are null or writable; `value` has `*buflen` bytes.
-pub unsafe fn mpi_info_get_string(
+pub fn mpi_info_get_string(
     info: MPI_Info,
-    key: *const c_char,
-    buflen: *mut c_int,
-    value: *mut c_char,
-    flag: *mut c_int,
+    key: Text<'_>,
+    buflen: Variable<'_, c_int>,
+    value: TextPlace<'_>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     at_any_time("MPI_Info_get_string", || {
-        // SAFETY: the program's promise is handed on.
-        let (key, length, flag) =
-            unsafe { (self::key(key)?, Place::new(buflen, "buflen")?, Place::new(flag, "flag")?) };
-        let room = usize::try_from(length.value())
-            .map_err(|_| Error::new(Class::Argument, format!("buflen is {}", length.value())))?;
+        let (key, length, flag) = (self::key(key)?, buflen.checked("buflen")?, flag.checked("flag")?);
+        let room = usize::try_from(length.get())
+            .map_err(|_| Error::new(Class::Argument, format!("buflen is {}", length.get())))?;
         if room > 0 && value.is_null() {
             return Err(null("value"));
         }
         let found = look(info, |pairs| pairs.find(key).map(<[u8]>::to_vec))?;
         if let Some(found) = &found {
             if room > 0 {
-                // SAFETY: not null, and the program promised that many bytes.
-                unsafe { put_text(value, found, room) };
+                value.put(found, room);
             }
             length.set(found.len() as c_int + 1);
         }
@@ -325,28 +285,21 @@ pub unsafe fn mpi_info_get_string(
 }
 
 /// The value of a key, cut to `valuelen` bytes and a zero byte. Deprecated since MPI 4.0.
-///
-/// # Safety
-/// `key` is null or ends with a zero byte; `flag` is null or writable; `value` has `valuelen + 1` bytes.
-pub unsafe fn mpi_info_get(
+pub fn mpi_info_get(
     info: MPI_Info,
-    key: *const c_char,
+    key: Text<'_>,
     valuelen: c_int,
-    value: *mut c_char,
-    flag: *mut c_int,
+    value: TextPlace<'_>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     at_any_time("MPI_Info_get", || {
-        // SAFETY: the program's promise is handed on.
-        let (key, flag) = unsafe { (self::key(key)?, Place::new(flag, "flag")?) };
+        let (key, flag) = (self::key(key)?, flag.checked("flag")?);
         let room = usize::try_from(valuelen)
             .map_err(|_| Error::new(Class::Argument, format!("valuelen is {valuelen}")))?;
-        if value.is_null() {
-            return Err(null("value"));
-        }
+        let value = value.checked("value")?;
         let found = look(info, |pairs| pairs.find(key).map(<[u8]>::to_vec))?;
         if let Some(found) = &found {
-            // SAFETY: not null, and the program promised that many bytes.
-            unsafe { put_text(value, found, room + 1) };
+            value.put(found, room + 1);
         }
         flag.set(c_int::from(found.is_some()));
         Ok(())
@@ -354,19 +307,14 @@ pub unsafe fn mpi_info_get(
 }
 
 /// The length of a key's value, without its zero byte. Deprecated since MPI 4.0.
-///
-/// # Safety
-/// `key` is null or ends with a zero byte; `valuelen` and `flag` are null or writable.
-pub unsafe fn mpi_info_get_valuelen(
+pub fn mpi_info_get_valuelen(
     info: MPI_Info,
-    key: *const c_char,
-    valuelen: *mut c_int,
-    flag: *mut c_int,
+    key: Text<'_>,
+    valuelen: Place<'_, c_int>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     at_any_time("MPI_Info_get_valuelen", || {
-        // SAFETY: the program's promise is handed on.
-        let (key, length, flag) =
-            unsafe { (self::key(key)?, Place::new(valuelen, "valuelen")?, Place::new(flag, "flag")?) };
+        let (key, length, flag) = (self::key(key)?, valuelen.checked("valuelen")?, flag.checked("flag")?);
         let found = look(info, |pairs| pairs.find(key).map(<[u8]>::len))?;
         if let Some(bytes) = found {
             length.set(bytes as c_int);
@@ -377,27 +325,18 @@ pub unsafe fn mpi_info_get_valuelen(
 }
 
 /// The number of keys.
-///
-/// # Safety
-/// `nkeys` is null or writable.
-pub unsafe fn mpi_info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
+pub fn mpi_info_get_nkeys(info: MPI_Info, nkeys: Place<'_, c_int>) -> c_int {
     at_any_time("MPI_Info_get_nkeys", || {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(nkeys, "nkeys")? };
+        let place = nkeys.checked("nkeys")?;
         place.set(look(info, |pairs| pairs.0.len())? as c_int);
         Ok(())
     })
 }
 
 /// The key number `n`, counted from 0.
-///
-/// # Safety
-/// `key` is null or has `MPI_MAX_INFO_KEY` bytes.
-pub unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
+pub fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: TextPlace<'_>) -> c_int {
     at_any_time("MPI_Info_get_nthkey", || {
-        if key.is_null() {
-            return Err(null("key"));
-        }
+        let key = key.checked("key")?;
         let keys = contents(info)?.0;
         let Some((found, _)) = usize::try_from(n).ok().and_then(|n| keys.get(n)) else {
             return Err(Error::new(
@@ -405,8 +344,7 @@ pub unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) ->
                 format!("there is no key {n}, there are {}", keys.len()),
             ));
         };
-        // SAFETY: not null, and the program promised room for the longest key.
-        unsafe { put_text(key, found, MPI_MAX_INFO_KEY as usize) };
+        key.put(found, MPI_MAX_INFO_KEY as usize);
         Ok(())
     })
 }
@@ -415,29 +353,30 @@ pub unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) ->
 mod tests {
     use super::*;
     use crate::bodies::testing::{self, Answer};
+    use std::ffi::c_char;
     use std::ffi::{CStr, CString};
-    use std::ptr::{null, null_mut};
 
     fn new() -> MPI_Info {
         let mut info = MPI_INFO_NULL;
-        // SAFETY: `info` is writable.
-        assert_eq!(unsafe { mpi_info_create(&raw mut info) }, MPI_SUCCESS);
+        assert_eq!(mpi_info_create(Place::of(&mut info)), MPI_SUCCESS);
         info
     }
 
     fn set(info: MPI_Info, key: &CStr, value: &CStr) -> c_int {
-        // SAFETY: both are strings of C.
-        unsafe { mpi_info_set(info, key.as_ptr(), value.as_ptr()) }
+        mpi_info_set(info, Text::of(key), Text::of(value))
     }
 
     /// The value as far as `room` bytes hold it, and the bytes it would need.
     fn get(info: MPI_Info, key: &CStr, room: usize) -> Option<(String, c_int)> {
         let mut value = vec![b'?' as c_char; room + 1];
         let (mut length, mut flag) = (room as c_int, -1);
-        // SAFETY: there are as many bytes as are said to be.
-        let code = unsafe {
-            mpi_info_get_string(info, key.as_ptr(), &raw mut length, value.as_mut_ptr(), &raw mut flag)
-        };
+        let code = mpi_info_get_string(
+            info,
+            Text::of(key),
+            Variable::of(&mut length),
+            TextPlace::of(&mut value),
+            Place::of(&mut flag),
+        );
         assert_eq!(code, MPI_SUCCESS);
         assert_eq!(value[room], b'?' as c_char, "no byte beyond the room is written");
         let text = value.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect();
@@ -446,8 +385,7 @@ mod tests {
 
     fn nth(info: MPI_Info, n: c_int) -> Answer<String> {
         let mut key = [0 as c_char; MPI_MAX_INFO_KEY as usize];
-        // SAFETY: there is room for the longest key.
-        match unsafe { mpi_info_get_nthkey(info, n, key.as_mut_ptr()) } {
+        match mpi_info_get_nthkey(info, n, TextPlace::of(&mut key)) {
             MPI_SUCCESS => {
                 Ok(key.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect())
             }
@@ -457,14 +395,12 @@ mod tests {
 
     fn keys(info: MPI_Info) -> Vec<String> {
         let mut count = -1;
-        // SAFETY: `count` is writable.
-        assert_eq!(unsafe { mpi_info_get_nkeys(info, &raw mut count) }, MPI_SUCCESS);
+        assert_eq!(mpi_info_get_nkeys(info, Place::of(&mut count)), MPI_SUCCESS);
         (0..count).map(|n| nth(info, n).unwrap()).collect()
     }
 
     fn free(mut info: MPI_Info) -> c_int {
-        // SAFETY: `info` is writable.
-        let code = unsafe { mpi_info_free(&raw mut info) };
+        let code = mpi_info_free(Variable::of(&mut info));
         assert!(code != MPI_SUCCESS || info == MPI_INFO_NULL);
         code
     }
@@ -478,12 +414,9 @@ mod tests {
         }
         assert_eq!(keys(info), ["b", "a", "c"]);
         let mut copy = MPI_INFO_NULL;
-        // SAFETY: handles, strings of C, and writable places.
-        unsafe {
-            assert_eq!(mpi_info_dup(info, &raw mut copy), MPI_SUCCESS);
-            assert_eq!(mpi_info_delete(info, c"b".as_ptr()), MPI_SUCCESS);
-            assert_eq!(mpi_info_delete(info, c"b".as_ptr()), MPI_ERR_INFO_NOKEY);
-        }
+        assert_eq!(mpi_info_dup(info, Place::of(&mut copy)), MPI_SUCCESS);
+        assert_eq!(mpi_info_delete(info, Text::of(c"b")), MPI_SUCCESS);
+        assert_eq!(mpi_info_delete(info, Text::of(c"b")), MPI_ERR_INFO_NOKEY);
         assert_eq!(
             (keys(info), keys(copy)),
             (vec!["a".into(), "c".into()], vec!["b".into(), "a".into(), "c".into()])
@@ -501,21 +434,19 @@ mod tests {
         assert_eq!(get(info, c"key", 3), Some(("va".into(), 6)));
         assert_eq!(get(info, c"key", 0), Some(("?".into(), 6)), "no byte is written where there is no room");
         let (mut value, mut flag, mut length) = ([b'?' as c_char; 6], -1, -1);
-        // SAFETY: there are four bytes and more.
-        unsafe {
-            assert_eq!(
-                mpi_info_get(info, c"key".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag),
-                MPI_SUCCESS
-            );
-            assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 1));
-            assert_eq!(
-                mpi_info_get(info, c"none".as_ptr(), 3, value.as_mut_ptr(), &raw mut flag),
-                MPI_SUCCESS
-            );
-            assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 0));
-            let code = mpi_info_get_valuelen(info, c"key".as_ptr(), &raw mut length, &raw mut flag);
-            assert_eq!((code, length, flag), (MPI_SUCCESS, 5, 1));
-        }
+        assert_eq!(
+            mpi_info_get(info, Text::of(c"key"), 3, TextPlace::of(&mut value), Place::of(&mut flag)),
+            MPI_SUCCESS
+        );
+        assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 1));
+        assert_eq!(
+            mpi_info_get(info, Text::of(c"none"), 3, TextPlace::of(&mut value), Place::of(&mut flag)),
+            MPI_SUCCESS
+        );
+        assert_eq!((value.map(|byte| byte as u8), flag), (*b"val\0??", 0));
+        let code =
+            mpi_info_get_valuelen(info, Text::of(c"key"), Place::of(&mut length), Place::of(&mut flag));
+        assert_eq!((code, length, flag), (MPI_SUCCESS, 5, 1));
         free(info);
     }
 
@@ -538,17 +469,17 @@ mod tests {
         testing::start();
         let info = new();
         let mut flag = 0;
-        // SAFETY: handles, null pointers, strings of C and writable places.
-        unsafe {
-            assert_eq!(mpi_info_set(info, null(), c"v".as_ptr()), MPI_ERR_INFO_KEY);
-            assert_eq!(mpi_info_set(info, c"k".as_ptr(), null()), MPI_ERR_INFO_VALUE);
-            assert_eq!(mpi_info_create(null_mut()), MPI_ERR_ARG);
-            assert_eq!(mpi_info_free(null_mut()), MPI_ERR_ARG);
-            assert_eq!(mpi_info_get(info, c"k".as_ptr(), -1, null_mut(), &raw mut flag), MPI_ERR_ARG);
-            assert_eq!(mpi_info_get_nkeys(MPI_INFO_NULL, &raw mut flag), MPI_ERR_INFO);
-            let mut none = MPI_INFO_NULL;
-            assert_eq!(mpi_info_create_env(2, null_mut(), &raw mut none), MPI_ERR_ARG);
-        }
+        assert_eq!(mpi_info_set(info, Text::NULL, Text::of(c"v")), MPI_ERR_INFO_KEY);
+        assert_eq!(mpi_info_set(info, Text::of(c"k"), Text::NULL), MPI_ERR_INFO_VALUE);
+        assert_eq!(mpi_info_create(Place::NULL), MPI_ERR_ARG);
+        assert_eq!(mpi_info_free(Variable::NULL), MPI_ERR_ARG);
+        assert_eq!(
+            mpi_info_get(info, Text::of(c"k"), -1, TextPlace::NULL, Place::of(&mut flag)),
+            MPI_ERR_ARG
+        );
+        assert_eq!(mpi_info_get_nkeys(MPI_INFO_NULL, Place::of(&mut flag)), MPI_ERR_INFO);
+        let mut none = MPI_INFO_NULL;
+        assert_eq!(mpi_info_create_env(2, List::NULL, Place::of(&mut none)), MPI_ERR_ARG);
         assert_eq!([nth(info, 0), nth(info, -1)], [Err(MPI_ERR_ARG), Err(MPI_ERR_ARG)]);
         assert_eq!([set(MPI_INFO_NULL, c"k", c"v"), set(MPI_INFO_ENV, c"k", c"v")], [MPI_ERR_INFO; 2]);
         assert_eq!([free(MPI_INFO_NULL), free(MPI_INFO_ENV)], [MPI_ERR_INFO; 2]);
@@ -561,10 +492,9 @@ mod tests {
         testing::start();
         assert!(keys(MPI_INFO_ENV).contains(&"command".to_owned()), "{:?}", keys(MPI_INFO_ENV));
         assert_eq!(get(MPI_INFO_ENV, c"maxprocs", 9), Some(("1".into(), 2)));
-        let mut argv = [c"solve", c"-n", c"3"].map(|text| text.as_ptr().cast_mut());
+        let argv = [c"solve", c"-n", c"3"].map(Text::of);
         let mut info = MPI_INFO_NULL;
-        // SAFETY: there are three strings, and `info` is writable.
-        assert_eq!(unsafe { mpi_info_create_env(3, argv.as_mut_ptr(), &raw mut info) }, MPI_SUCCESS);
+        assert_eq!(mpi_info_create_env(3, List::of(&argv), Place::of(&mut info)), MPI_SUCCESS);
         assert_eq!(get(info, c"command", 99), Some(("solve".into(), 6)));
         assert_eq!(get(info, c"argv", 99), Some(("-n 3".into(), 5)));
         assert_eq!(set(info, c"argv", c"other"), MPI_SUCCESS);

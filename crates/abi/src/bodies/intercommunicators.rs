@@ -1,13 +1,13 @@
 //! Inter-communicators (MPI 5.0 §7.6).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use weft::{Class, Error, Group, Rank, Result};
 
 use crate::bodies::communicator_creation::{adopt, string_tag};
 use crate::bodies::communicators::{check, hand_out_if};
-use crate::bodies::pointers::Place;
 use crate::bodies::{communicator_hints, error_handlers, groups};
+use crate::claims::{Place, Text};
 use crate::entry::Target;
 use crate::generated::constants::{MPI_COMM_NULL, MPI_GROUP_EMPTY};
 use crate::objects::Held;
@@ -15,19 +15,16 @@ use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// Connects two communicators by their leaders.
-///
-/// # Safety
-/// `newintercomm` is null or writable.
-pub unsafe fn mpi_intercomm_create(
+pub fn mpi_intercomm_create(
     local_comm: MPI_Comm,
     local_leader: c_int,
     peer_comm: MPI_Comm,
     remote_leader: c_int,
     tag: c_int,
-    newintercomm: *mut MPI_Comm,
+    newintercomm: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Intercomm_create", Target::Comm(local_comm), |runtime| {
-        let object = check(runtime, local_comm, newintercomm)?;
+        let (object, newintercomm) = check(runtime, local_comm, newintercomm)?;
         let leader = leader(local_leader)?;
         // Only the leader's other arguments count. Where they are wrong, its side is told before the call returns.
         let peer = if object.comm.rank() == leader { runtime.comm(peer_comm).ok() } else { None };
@@ -35,8 +32,7 @@ pub unsafe fn mpi_intercomm_create(
         let peers = peer.as_ref().map(|peer| (&peer.comm, remote));
         object.comm.check(|| format!("MPI_Intercomm_create, leader {}", leader.0))?;
         let new = object.comm.connect(leader, peers, tag)?;
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, Some(new), &object, local_comm, newintercomm) }
+        hand_out_if(runtime, Some(new), &object, local_comm, newintercomm)
     })
 }
 
@@ -50,23 +46,19 @@ fn leader(rank: c_int) -> Result<Rank> {
 const NOBODY: Rank = Rank(u32::MAX);
 
 /// Connects two groups. Where one of them is `MPI_GROUP_EMPTY`, nobody is waited for, and there is no communicator (MPI 5.0 §7.6.2).
-///
-/// # Safety
-/// `stringtag` is null or a string that ends with a zero byte, `newintercomm` is null or writable.
-pub unsafe fn mpi_intercomm_create_from_groups(
+pub fn mpi_intercomm_create_from_groups(
     local_group: MPI_Group,
     local_leader: c_int,
     remote_group: MPI_Group,
     remote_leader: c_int,
-    stringtag: *const c_char,
+    stringtag: Text<'_>,
     info: MPI_Info,
     errhandler: MPI_Errhandler,
-    newintercomm: *mut MPI_Comm,
+    newintercomm: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Intercomm_create_from_groups", Target::Handler(errhandler), |runtime| {
         let local = groups::resolve(runtime, local_group)?;
-        // SAFETY: the program's promises are handed on.
-        let (tag, place) = unsafe { (string_tag(stringtag)?, Place::new(newintercomm, "newintercomm")?) };
+        let (tag, place) = (string_tag(stringtag)?, newintercomm.checked("newintercomm")?);
         communicator_hints::check(info)?;
         let handler = error_handlers::resolve(errhandler)?;
         if [local_group, remote_group].contains(&MPI_GROUP_EMPTY) {
@@ -88,42 +80,30 @@ pub unsafe fn mpi_intercomm_create_from_groups(
 }
 
 /// One communicator of both groups.
-///
-/// # Safety
-/// `newintracomm` is null or writable.
-pub unsafe fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int {
+pub fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Place<'_, MPI_Comm>) -> c_int {
     call("MPI_Intercomm_merge", Target::Comm(intercomm), |runtime| {
-        let object = check(runtime, intercomm, newintracomm)?;
+        let (object, newintracomm) = check(runtime, intercomm, newintracomm)?;
         object.comm.check(|| "MPI_Intercomm_merge".to_owned())?;
         object.comm.check_sides(|| format!("MPI_Intercomm_merge, high {}", i32::from(high != 0)))?;
         let new = object.comm.merge(high != 0)?;
-        // SAFETY: as in `mpi_intercomm_create`.
-        unsafe { hand_out_if(runtime, Some(new), &object, intercomm, newintracomm) }
+        hand_out_if(runtime, Some(new), &object, intercomm, newintracomm)
     })
 }
 
 /// Number of members of the other group.
-///
-/// # Safety
-/// `size` is null or writable.
-pub unsafe fn mpi_comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+pub fn mpi_comm_remote_size(comm: MPI_Comm, size: Place<'_, c_int>) -> c_int {
     call("MPI_Comm_remote_size", Target::Comm(comm), |runtime| {
         let object = inter(runtime, comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(size, "size")? }.set(object.comm.partners() as c_int);
+        size.checked("size")?.set(object.comm.partners() as c_int);
         Ok(())
     })
 }
 
 /// The other group.
-///
-/// # Safety
-/// `group` is null or writable.
-pub unsafe fn mpi_comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+pub fn mpi_comm_remote_group(comm: MPI_Comm, group: Place<'_, MPI_Group>) -> c_int {
     call("MPI_Comm_remote_group", Target::Comm(comm), |runtime| {
         let object = inter(runtime, comm)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(group, "group")? };
+        let place = group.checked("group")?;
         let remote = object.comm.remote_group().cloned().unwrap_or_else(Group::empty);
         place.set(groups::adopt(runtime, remote, object.session)?);
         Ok(())

@@ -34,7 +34,6 @@ pub mod partitioned;
 pub mod persistent;
 pub(crate) mod plain;
 pub mod point_to_point;
-pub(crate) mod pointers;
 pub mod probes;
 pub mod profiling;
 pub mod reductions;

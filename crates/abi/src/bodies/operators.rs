@@ -13,7 +13,7 @@ use weft::{Class, Error, Result};
 
 use crate::arguments::{buffer_span, bytes_of};
 use crate::bodies::datatypes::{self, resolve_committed};
-use crate::bodies::pointers::Place;
+use crate::claims::{Buffer, Place, Received, Sent, Variable};
 use crate::convert::UserFunction;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -324,13 +324,9 @@ impl Scratch {
 }
 
 /// Makes an operator of a function.
-///
-/// # Safety
-/// The function is null or of its type; `op` is null or writable.
-pub unsafe fn mpi_op_create(user_fn: UserFunction, commute: c_int, op: *mut MPI_Op) -> c_int {
+pub fn mpi_op_create(user_fn: UserFunction, commute: c_int, op: Place<'_, MPI_Op>) -> c_int {
     call("MPI_Op_create", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(op, "op")? };
+        let place = op.checked("op")?;
         if user_fn.is_null() {
             return Err(Error::new(Class::Argument, "the function of an operator is a null pointer"));
         }
@@ -342,14 +338,10 @@ pub unsafe fn mpi_op_create(user_fn: UserFunction, commute: c_int, op: *mut MPI_
 }
 
 /// Gives an operator up. Operations that are under way go on with it.
-///
-/// # Safety
-/// `op` is null or an operator, writable.
-pub unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
+pub fn mpi_op_free(op: Variable<'_, MPI_Op>) -> c_int {
     call("MPI_Op_free", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(op, "op")? };
-        let handle = place.value();
+        let place = op.checked("op")?;
+        let handle = place.get();
         if let Some(operator) = predefined(handle) {
             return Err(Error::new(Class::Operator, format!("{operator} cannot be freed")));
         }
@@ -360,13 +352,9 @@ pub unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
 }
 
 /// Whether the order of the operands makes no difference.
-///
-/// # Safety
-/// `commute` is null or writable.
-pub unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
+pub fn mpi_op_commutative(op: MPI_Op, commute: Place<'_, c_int>) -> c_int {
     call("MPI_Op_commutative", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(commute, "commute")? };
+        let place = commute.checked("commute")?;
         let commutative = match predefined(op) {
             Some(operator) => operator.is_commutative(),
             None => user(runtime, op)?.commutative,
@@ -377,12 +365,9 @@ pub unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
 }
 
 /// Combines the elements of two buffers of this process.
-///
-/// # Safety
-/// `inbuf` and `inoutbuf` hold `count` elements and do not overlap; `inoutbuf` is writable.
-pub unsafe fn mpi_reduce_local(
-    inbuf: *const c_void,
-    inoutbuf: *mut c_void,
+pub fn mpi_reduce_local(
+    inbuf: Sent,
+    inoutbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
@@ -391,32 +376,25 @@ pub unsafe fn mpi_reduce_local(
         let resolved = resolve_committed(runtime, datatype)?;
         let operation = resolve(runtime, op, (&resolved, count), datatype)?;
         bytes_of(count, &resolved)?;
-        let (start, bytes) = buffer_span(inbuf, count, &resolved)?;
-        buffer_span(inoutbuf, count, &resolved)?;
-        if inbuf == inoutbuf.cast_const() && bytes > 0 {
+        let (start, bytes) = buffer_span(inbuf.start(), count, &resolved)?;
+        buffer_span(inoutbuf.start(), count, &resolved)?;
+        if inbuf.start() == inoutbuf.start() && bytes > 0 {
             return Err(Error::new(Class::Buffer, "inbuf and inoutbuf are the same buffer"));
         }
+        let (input, mut inout) = (inbuf.payload(start, bytes), inoutbuf.memory(start, bytes));
         match operation {
-            // SAFETY: the program promised the elements in both buffers.
-            Operation::Predefined(operator, predefined) => unsafe {
-                let input = Payload::claim(inbuf.cast::<u8>().wrapping_offset(start), bytes);
-                let mut inout = UserMemory::claim(inoutbuf.cast::<u8>().wrapping_offset(start), bytes);
+            Operation::Predefined(operator, predefined) => {
                 reduce_elements(operator, predefined, count as usize, input, &mut inout)
                     .map_err(|error| Error::new(Class::Operator, error.to_string()))
-            },
-            Operation::Search(operator, pair) => {
-                // SAFETY: the program promised the elements in both buffers.
-                let (input, mut inout) = unsafe {
-                    let input = Payload::claim(inbuf.cast::<u8>().wrapping_offset(start), bytes);
-                    (input, UserMemory::claim(inoutbuf.cast::<u8>().wrapping_offset(start), bytes))
-                };
-                pair.search_elements(is_for_highest(operator), (&resolved, count), input, &mut inout)
-                    .map_err(|error| Error::new(Class::Buffer, error.to_string()))
             }
+            Operation::Search(operator, pair) => pair
+                .search_elements(is_for_highest(operator), (&resolved, count), input, &mut inout)
+                .map_err(|error| Error::new(Class::Buffer, error.to_string())),
             Operation::User { object, handle, datatype, .. } => {
                 let call = Call { function: object.function, handle, datatype: &datatype, most: count };
-                // SAFETY: the program promised arrays of that many elements.
-                unsafe { call.array(inbuf.cast_mut().cast(), inoutbuf.cast(), count) };
+                let (left, right) = (inbuf.start().cast_mut().cast(), inoutbuf.start().cast_mut().cast());
+                // SAFETY: the program promised arrays of that many elements, the second of them writable.
+                unsafe { call.array(left, right, count) };
                 Ok(())
             }
         }

@@ -4,7 +4,6 @@ use super::*;
 use crate::bodies::datatype_constructors::{mpi_type_contiguous, mpi_type_create_resized, mpi_type_vector};
 use crate::bodies::datatypes::{mpi_type_commit, mpi_type_free};
 use crate::bodies::testing;
-use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use weft::claims::Heap;
 
@@ -84,8 +83,7 @@ unsafe extern "C-unwind" fn count_only(
 fn new(function: UserFunction, commute: c_int) -> MPI_Op {
     testing::start();
     let mut op = MPI_OP_NULL;
-    // SAFETY: a function of its type, and a writable place.
-    assert_eq!(unsafe { mpi_op_create(function, commute, &raw mut op) }, MPI_SUCCESS);
+    assert_eq!(mpi_op_create(function, commute, Place::of(&mut op)), MPI_SUCCESS);
     op
 }
 
@@ -96,8 +94,7 @@ fn int(
 }
 
 fn free(mut op: MPI_Op) -> c_int {
-    // SAFETY: a writable place.
-    let code = unsafe { mpi_op_free(&raw mut op) };
+    let code = mpi_op_free(Variable::of(&mut op));
     assert!(code != MPI_SUCCESS || op == MPI_OP_NULL);
     code
 }
@@ -193,13 +190,10 @@ fn unaligned_packed_elements_are_copied_first() {
 /// Two ints with a gap of one between and one behind, committed.
 fn with_gaps() -> MPI_Datatype {
     let (mut pair, mut resized) = (MPI_DATATYPE_NULL, MPI_DATATYPE_NULL);
-    // SAFETY: writable places.
-    unsafe {
-        assert_eq!(mpi_type_vector(2, 1, 2, MPI_INT, &raw mut pair), MPI_SUCCESS);
-        assert_eq!(mpi_type_create_resized(pair, 0, 16, &raw mut resized), MPI_SUCCESS);
-        assert_eq!(mpi_type_commit(&raw mut resized), MPI_SUCCESS);
-        assert_eq!(mpi_type_free(&raw mut pair), MPI_SUCCESS);
-    }
+    assert_eq!(mpi_type_vector(2, 1, 2, MPI_INT, Place::of(&mut pair)), MPI_SUCCESS);
+    assert_eq!(mpi_type_create_resized(pair, 0, 16, Place::of(&mut resized)), MPI_SUCCESS);
+    assert_eq!(mpi_type_commit(Variable::of(&mut resized)), MPI_SUCCESS);
+    assert_eq!(mpi_type_free(Variable::of(&mut pair)), MPI_SUCCESS);
     resized
 }
 
@@ -221,17 +215,15 @@ fn reduce_local_leaves_gaps_alone() {
     let datatype = with_gaps();
     let op = new(int(gaps), 1);
     let (input, mut inout) = ([1, 2, 3, 4, 5, 6, 7, 8], [10; 8]);
-    // SAFETY: both buffers hold two elements.
-    let code = unsafe { mpi_reduce_local(input.as_ptr().cast(), inout.as_mut_ptr().cast(), 2, datatype, op) };
+    let reduce = |inout| mpi_reduce_local(Sent::of(&input), inout, 2, datatype, op);
+    let code = Received::lend(&mut inout, reduce);
     assert_eq!((code, inout), (MPI_SUCCESS, [20, 10, 40, 10, 60, 10, 80, 10]));
     let pairs: [(f64, i32); 2] = [(1.0, 4), (9.0, 5)];
     let mut best: [(f64, i32); 2] = [(2.0, 1), (3.0, 1)];
     assert_eq!(size_of_val(&pairs), 32);
-    // SAFETY: a tuple of these two stands in memory like the C struct, which the assertion below would notice.
-    unsafe {
-        let (input, inout) = (pairs.as_ptr().cast(), best.as_mut_ptr().cast());
-        assert_eq!(mpi_reduce_local(input, inout, 2, MPI_DOUBLE_INT, MPI_MAXLOC), MPI_SUCCESS);
-    }
+    // A tuple of these two stands in memory like the C struct, which the assertion below would notice.
+    let search = |inout| mpi_reduce_local(Sent::of(&pairs), inout, 2, MPI_DOUBLE_INT, MPI_MAXLOC);
+    assert_eq!(Received::lend(&mut best, search), MPI_SUCCESS);
     assert_eq!(best, [(2.0, 1), (9.0, 5)]);
     assert_eq!(free(op), MPI_SUCCESS);
 }
@@ -239,21 +231,19 @@ fn reduce_local_leaves_gaps_alone() {
 #[test]
 fn reduce_local_refuses_wrong_arguments() {
     testing::start();
-    let (input, mut inout) = ([1, 2], [3, 4]);
-    let (left, right) = (input.as_ptr().cast::<c_void>(), inout.as_mut_ptr().cast::<c_void>());
-    // SAFETY: both buffers hold two elements; wrong arguments are refused.
-    unsafe {
+    let (left, mut inout) = (Sent::of(&[1, 2]), [3, 4]);
+    Received::lend(&mut inout, |right| {
         assert_eq!(mpi_reduce_local(left, right, -1, MPI_INT, MPI_SUM), MPI_ERR_COUNT);
-        assert_eq!(mpi_reduce_local(null(), right, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
-        assert_eq!(mpi_reduce_local(left, null_mut(), 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
-        assert_eq!(mpi_reduce_local(left, MPI_IN_PLACE, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
-        assert_eq!(mpi_reduce_local(right, right, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+        assert_eq!(mpi_reduce_local(Sent::NULL, right, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+        assert_eq!(mpi_reduce_local(left, Received::NULL, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+        assert_eq!(mpi_reduce_local(left, Received::IN_PLACE, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+        assert_eq!(mpi_reduce_local(right.read(), right, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
         assert_eq!(mpi_reduce_local(left, right, 2, MPI_DATATYPE_NULL, MPI_SUM), MPI_ERR_TYPE);
         assert_eq!(mpi_reduce_local(left, right, 2, MPI_INT, MPI_OP_NULL), MPI_ERR_OP);
-        assert_eq!(inout, [3, 4]);
-        let right = inout.as_mut_ptr().cast::<c_void>();
-        assert_eq!(mpi_reduce_local(left, right, 2, MPI_INT, MPI_SUM), MPI_SUCCESS);
-    }
+    });
+    assert_eq!(inout, [3, 4]);
+    let right = |right| mpi_reduce_local(left, right, 2, MPI_INT, MPI_SUM);
+    assert_eq!(Received::lend(&mut inout, right), MPI_SUCCESS);
     assert_eq!(inout, [4, 6]);
 }
 
@@ -261,16 +251,12 @@ fn reduce_local_refuses_wrong_arguments() {
 fn long_vectors_come_in_pieces_that_an_int_can_count() {
     let _alone = COUNTING.lock().unwrap();
     let mut nothing = MPI_DATATYPE_NULL;
-    // SAFETY: a writable place.
-    unsafe {
-        assert_eq!(mpi_type_contiguous(0, MPI_INT, &raw mut nothing), MPI_SUCCESS);
-        assert_eq!(mpi_type_commit(&raw mut nothing), MPI_SUCCESS);
-    }
+    assert_eq!(mpi_type_contiguous(0, MPI_INT, Place::of(&mut nothing)), MPI_SUCCESS);
+    assert_eq!(mpi_type_commit(Variable::of(&mut nothing)), MPI_SUCCESS);
     let op = new(int(count_only), 1);
     CALLS.lock().unwrap().clear();
     let (count, most) = (2 * i64::from(c_int::MAX) + 5, i64::from(c_int::MAX));
-    // SAFETY: elements of no bytes need no buffer.
-    assert_eq!(unsafe { mpi_reduce_local(null(), null_mut(), count, nothing, op) }, MPI_SUCCESS);
+    assert_eq!(mpi_reduce_local(Sent::NULL, Received::NULL, count, nothing, op), MPI_SUCCESS);
     let lengths: Vec<i64> = CALLS.lock().unwrap().iter().map(|call| call.0).collect();
     assert_eq!(lengths, [most, most, 5]);
     assert_eq!(free(op), MPI_SUCCESS);
@@ -280,8 +266,7 @@ fn long_vectors_come_in_pieces_that_an_int_can_count() {
 fn operators_are_made_asked_and_freed() {
     let commutative = |op| {
         let mut answer = -1;
-        // SAFETY: a writable place.
-        match unsafe { mpi_op_commutative(op, &raw mut answer) } {
+        match mpi_op_commutative(op, Place::of(&mut answer)) {
             MPI_SUCCESS => Ok(answer),
             code => Err(code),
         }
@@ -293,12 +278,9 @@ fn operators_are_made_asked_and_freed() {
     assert_eq!(commutative(yes), Err(MPI_ERR_OP));
     let mut op = MPI_OP_NULL;
     let none = UserFunction::Int(MPI_User_function::from_value(0));
-    // SAFETY: null pointers are refused.
-    unsafe {
-        assert_eq!(mpi_op_create(none, 1, &raw mut op), MPI_ERR_ARG);
-        assert_eq!(mpi_op_create(int(gaps), 1, null_mut()), MPI_ERR_ARG);
-        assert_eq!(mpi_op_free(null_mut()), MPI_ERR_ARG);
-        assert_eq!(mpi_op_commutative(MPI_SUM, null_mut()), MPI_ERR_ARG);
-    }
+    assert_eq!(mpi_op_create(none, 1, Place::of(&mut op)), MPI_ERR_ARG);
+    assert_eq!(mpi_op_create(int(gaps), 1, Place::NULL), MPI_ERR_ARG);
+    assert_eq!(mpi_op_free(Variable::NULL), MPI_ERR_ARG);
+    assert_eq!(mpi_op_commutative(MPI_SUM, Place::NULL), MPI_ERR_ARG);
     assert_eq!(op, MPI_OP_NULL);
 }

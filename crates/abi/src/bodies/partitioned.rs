@@ -1,8 +1,7 @@
 //! Partitioned communication (MPI 5.0 §5): requests that are begun again and again, whose buffers are sent and received
 //! in parts.
 
-use std::ffi::{c_int, c_void};
-use std::ptr::with_exposed_provenance_mut;
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 use weft::claims::{Heap, Outcome, Payload, UserMemory};
@@ -12,7 +11,7 @@ use crate::arguments::{self, Partner, bytes_of};
 use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::info;
 use crate::bodies::persistent::{self, Plan};
-use crate::bodies::pointers::{Place, array};
+use crate::claims::{Buffer, List, Place, Received, Sent};
 use crate::entry::Target;
 use crate::generated::constants::MPI_REQUEST_NULL;
 use crate::objects::{Held, RequestObject, Type, lock};
@@ -22,8 +21,8 @@ use crate::status;
 use crate::types::*;
 
 /// The program's buffer, as so many pieces of `count` elements one behind the other.
-struct Pieces {
-    buffer: usize,
+struct Pieces<B> {
+    buffer: B,
     count: i64,
     datatype: Type,
     /// Room for the packed data of all pieces, where elements have gaps.
@@ -33,15 +32,15 @@ struct Pieces {
     partitions: u32,
 }
 
-impl Pieces {
+impl<B: Buffer> Pieces<B> {
     /// Checks the arguments.
     fn new(
         runtime: &'static Runtime,
-        buffer: *const c_void,
+        buffer: B,
         partitions: c_int,
         count: MPI_Count,
         datatype: MPI_Datatype,
-    ) -> Result<Pieces> {
+    ) -> Result<Pieces<B>> {
         let datatype = resolve_elements(runtime, count, datatype)?;
         let Ok(partitions) = u32::try_from(partitions) else {
             let what = format!("the number of partitions is {partitions}");
@@ -50,12 +49,12 @@ impl Pieces {
         let bytes = bytes_of(count, &datatype)?;
         let total = i64::from(partitions).checked_mul(count);
         let total = total.ok_or_else(|| Error::new(Class::Count, "the partitions have too many elements"))?;
-        arguments::buffer_span(buffer, total, &datatype)?;
+        arguments::buffer_span(buffer.start(), total, &datatype)?;
         let packed = match datatype.is_dense() {
             true => None,
             false => Some(Heap::new(bytes_of(total, &datatype)?)),
         };
-        Ok(Pieces { buffer: buffer.expose_provenance(), count, datatype, packed, bytes, partitions })
+        Ok(Pieces { buffer, count, datatype, packed, bytes, partitions })
     }
 
     /// A number for the kinds of the first `bytes` bytes of all elements, with `WEFT_CHECK`; 0 without.
@@ -66,65 +65,55 @@ impl Pieces {
         }
     }
 
-    /// Where the elements of a partition begin.
-    fn start(&self, partition: usize) -> *mut c_void {
+    /// How many bytes stand before the elements of a partition.
+    fn start(&self, partition: usize) -> usize {
         let each = self.count.wrapping_mul(self.datatype.extent()) as usize;
-        with_exposed_provenance_mut(self.buffer.wrapping_add(partition.wrapping_mul(each)))
+        partition.wrapping_mul(each)
     }
+}
 
+impl Pieces<Sent> {
     /// All of it, for a send.
-    ///
-    /// # Safety
-    /// The program's promise: the elements are readable until the operation is over.
-    unsafe fn payload(&self) -> Result<Payload<'static>> {
+    fn payload(&self) -> Result<Payload<'static>> {
         match &self.packed {
             // SAFETY: the request keeps what is packed as long as it is there, and a round of it that is under way.
             Some(packed) => Ok(unsafe { packed.memory().reading() }),
             None => {
                 let total = i64::from(self.partitions) * self.count;
-                // SAFETY: the caller's promise is handed on.
-                unsafe { arguments::readable(self.start(0), total, &self.datatype) }
+                arguments::readable(self.buffer, total, &self.datatype)
             }
         }
     }
 
     /// Packs a partition, where that is needed.
-    ///
-    /// # Safety
-    /// The program's promise: the elements of the partition are readable now.
-    unsafe fn pack(&self, partition: usize) -> Result<()> {
+    fn pack(&self, partition: usize) -> Result<()> {
         let Some(packed) = &self.packed else { return Ok(()) };
-        // SAFETY: the caller's promise is handed on.
-        let span = unsafe { arguments::readable(self.start(partition), self.count, &self.datatype)? };
+        let from = self.buffer.behind(self.start(partition));
+        let span = arguments::readable(from, self.count, &self.datatype)?;
         let mut into = packed.memory().part(partition * self.bytes, self.bytes);
         datatype::pack_memory(&self.datatype, self.count, span, &mut into, 0)
             .map(drop)
             .map_err(|error| Error::new(Class::Buffer, error.to_string()))
     }
+}
 
+impl Pieces<Received> {
     /// Room for all of it, for a receive.
-    ///
-    /// # Safety
-    /// The program's promise: the elements are its to give until the operation is over.
-    unsafe fn memory(&self) -> Result<UserMemory> {
+    fn memory(&self) -> Result<UserMemory> {
         match &self.packed {
             Some(packed) => Ok(packed.memory()),
             None => {
                 let total = i64::from(self.partitions) * self.count;
-                // SAFETY: the caller's promise is handed on.
-                unsafe { arguments::writable(self.start(0), total, &self.datatype) }
+                arguments::writable(self.buffer, total, &self.datatype)
             }
         }
     }
 
     /// Brings the packed data of a partition to its place, as far as there are `bytes` of all data.
-    ///
-    /// # Safety
-    /// The program's promise: the elements of the partition are its to give now.
-    unsafe fn unpack(&self, partition: usize, bytes: usize) -> Result<()> {
+    fn unpack(&self, partition: usize, bytes: usize) -> Result<()> {
         let Some(packed) = &self.packed else { return Ok(()) };
-        // SAFETY: the caller's promise is handed on.
-        let mut span = unsafe { arguments::writable(self.start(partition), self.count, &self.datatype)? };
+        let to = self.buffer.behind(self.start(partition));
+        let mut span = arguments::writable(to, self.count, &self.datatype)?;
         let start = partition * self.bytes;
         let there = packed.payload().part(start, self.bytes.min(bytes.saturating_sub(start)));
         datatype::unpack(&self.datatype, self.count, there, &mut span, 0)
@@ -135,13 +124,13 @@ impl Pieces {
 
 /// The sending side, as C describes it.
 pub(crate) struct Sender {
-    pieces: Pieces,
+    pieces: Pieces<Sent>,
     side: PartitionedSend,
 }
 
 /// The receiving side, as C describes it.
 pub(crate) struct Receiver {
-    pieces: Pieces,
+    pieces: Pieces<Received>,
     side: PartitionedReceive,
     /// Which partitions of a layout with gaps are in their places.
     placed: Mutex<Vec<bool>>,
@@ -150,8 +139,7 @@ pub(crate) struct Receiver {
 impl Sender {
     /// Begins a round.
     pub(super) fn begin(self: Arc<Sender>, errors_to: MPI_Comm) -> Result<RequestObject> {
-        // SAFETY: the program promised it with the call that described the operation.
-        let id = self.side.start(unsafe { self.pieces.payload()? })?;
+        let id = self.side.start(self.pieces.payload()?)?;
         Ok(RequestObject::PartitionedSend { sender: self, errors_to, id })
     }
 
@@ -176,8 +164,7 @@ impl Sender {
             // What is under way is not packed again.
             let fresh = |partition: &c_int| !self.side.is_ready(*partition as usize);
             for partition in partitions.clone().filter(fresh) {
-                // SAFETY: the program says by this call that the partition is filled.
-                unsafe { self.pieces.pack(partition as usize)? };
+                self.pieces.pack(partition as usize)?;
             }
         }
         self.side.ready(partitions.map(|partition| partition as u32))
@@ -187,8 +174,7 @@ impl Sender {
 impl Receiver {
     /// Begins a round.
     pub(super) fn begin(self: Arc<Receiver>, errors_to: MPI_Comm) -> Result<RequestObject> {
-        // SAFETY: the program promised it with the call that described the operation.
-        let memory = unsafe { self.pieces.memory()? };
+        let memory = self.pieces.memory()?;
         lock(&self.placed).fill(false);
         let id = self.side.start(memory)?;
         Ok(RequestObject::PartitionedReceive { receiver: self, errors_to, id })
@@ -253,8 +239,7 @@ impl Receiver {
         let bytes = status::bytes(status) as usize;
         let mut placed = lock(&self.placed);
         for (partition, placed) in placed.iter_mut().enumerate().filter(|(_, placed)| !**placed) {
-            // SAFETY: the program promised it with the call that described the operation, which is over just now.
-            unsafe { self.pieces.unpack(partition, bytes)? };
+            self.pieces.unpack(partition, bytes)?;
             *placed = true;
         }
         Ok(())
@@ -271,8 +256,7 @@ impl Receiver {
             && !std::mem::replace(placed, true)
         {
             let bytes = self.side.brings().map_or(0, |brings| brings.total_bytes());
-            // SAFETY: the round goes on, so the buffer is the operation's.
-            unsafe { self.pieces.unpack(partition as usize, bytes)? };
+            self.pieces.unpack(partition as usize, bytes)?;
         }
         Ok(true)
     }
@@ -287,12 +271,8 @@ fn partner(held: &Held, rank: c_int) -> Result<Option<Rank>> {
 }
 
 /// Describes a partitioned send.
-///
-/// # Safety
-/// `buf` holds `partitions` times `count` elements of `datatype`; each partition is readable from the call that says that
-/// it is ready until the request is over. `request` is null or writable.
-pub unsafe fn mpi_psend_init(
-    buf: *const c_void,
+pub fn mpi_psend_init(
+    buf: Sent,
     partitions: c_int,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -300,28 +280,21 @@ pub unsafe fn mpi_psend_init(
     tag: c_int,
     comm: MPI_Comm,
     info: MPI_Info,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        persistent::adopt("MPI_Psend_init", comm, request, |runtime, held| {
-            info::check(info)?;
-            let (to, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-            let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
-            let signature = pieces.signature(pieces.partitions as usize * pieces.bytes);
-            let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes, signature)?;
-            Ok(Plan::PartitionedSend(Arc::new(Sender { pieces, side })))
-        })
-    }
+    persistent::adopt("MPI_Psend_init", comm, request, |runtime, held| {
+        info::check(info)?;
+        let (to, tag) = (partner(held, dest)?, arguments::tag(tag)?);
+        let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
+        let signature = pieces.signature(pieces.partitions as usize * pieces.bytes);
+        let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes, signature)?;
+        Ok(Plan::PartitionedSend(Arc::new(Sender { pieces, side })))
+    })
 }
 
 /// Describes a partitioned receive.
-///
-/// # Safety
-/// `buf` has room for `partitions` times `count` elements of `datatype`, untouched whenever the request is active, but for
-/// partitions that have arrived. `request` is null or writable.
-pub unsafe fn mpi_precv_init(
-    buf: *mut c_void,
+pub fn mpi_precv_init(
+    buf: Received,
     partitions: c_int,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -329,20 +302,17 @@ pub unsafe fn mpi_precv_init(
     tag: c_int,
     comm: MPI_Comm,
     info: MPI_Info,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        persistent::adopt("MPI_Precv_init", comm, request, |runtime, held| {
-            info::check(info)?;
-            let (from, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-            let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
-            let side = held.comm.partitioned_receive(from, tag, pieces.partitions, pieces.bytes)?;
-            let with_gaps = if pieces.packed.is_some() { pieces.partitions as usize } else { 0 };
-            let placed = Mutex::new(vec![false; with_gaps]);
-            Ok(Plan::PartitionedReceive(Arc::new(Receiver { pieces, side, placed })))
-        })
-    }
+    persistent::adopt("MPI_Precv_init", comm, request, |runtime, held| {
+        info::check(info)?;
+        let (from, tag) = (partner(held, dest)?, arguments::tag(tag)?);
+        let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
+        let side = held.comm.partitioned_receive(from, tag, pieces.partitions, pieces.bytes)?;
+        let with_gaps = if pieces.packed.is_some() { pieces.partitions as usize } else { 0 };
+        let placed = Mutex::new(vec![false; with_gaps]);
+        Ok(Plan::PartitionedReceive(Arc::new(Receiver { pieces, side, placed })))
+    })
 }
 
 /// Does something with the sender behind a request that is active.
@@ -358,18 +328,12 @@ fn with_sender(name: &'static str, request: MPI_Request, act: impl FnOnce(&Sende
 }
 
 /// Says that a partition is ready.
-///
-/// # Safety
-/// The partition is readable and stays as it is until the request is over.
-pub unsafe fn mpi_pready(partition: c_int, request: MPI_Request) -> c_int {
+pub fn mpi_pready(partition: c_int, request: MPI_Request) -> c_int {
     with_sender("MPI_Pready", request, |sender| sender.ready(std::iter::once(partition)))
 }
 
 /// Says that the partitions from one to another are ready, both included.
-///
-/// # Safety
-/// As for [`mpi_pready`], for all of them.
-pub unsafe fn mpi_pready_range(partition_low: c_int, partition_high: c_int, request: MPI_Request) -> c_int {
+pub fn mpi_pready_range(partition_low: c_int, partition_high: c_int, request: MPI_Request) -> c_int {
     with_sender("MPI_Pready_range", request, |sender| {
         if partition_low > partition_high {
             let what = format!("the range from {partition_low} to {partition_high} is empty");
@@ -380,29 +344,17 @@ pub unsafe fn mpi_pready_range(partition_low: c_int, partition_high: c_int, requ
 }
 
 /// Says that the partitions of a list are ready.
-///
-/// # Safety
-/// As for [`mpi_pready`], for all of them; `array_of_partitions` has `length` entries.
-pub unsafe fn mpi_pready_list(
-    length: c_int,
-    array_of_partitions: *const c_int,
-    request: MPI_Request,
-) -> c_int {
+pub fn mpi_pready_list(length: c_int, array_of_partitions: List<'_, c_int>, request: MPI_Request) -> c_int {
     with_sender("MPI_Pready_list", request, |sender| {
-        // SAFETY: the program's promise is handed on.
-        let partitions = unsafe { array(array_of_partitions, i64::from(length), "array_of_partitions")? };
+        let partitions = array_of_partitions.slice(i64::from(length), "array_of_partitions")?;
         sender.ready(partitions.iter().copied())
     })
 }
 
 /// Whether a partition has arrived. Of a request that is null or was not started, all have.
-///
-/// # Safety
-/// `flag` is null or writable.
-pub unsafe fn mpi_parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
+pub fn mpi_parrived(request: MPI_Request, partition: c_int, flag: Place<'_, c_int>) -> c_int {
     call("MPI_Parrived", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let flag = unsafe { Place::new(flag, "flag")? };
+        let flag = flag.checked("flag")?;
         let arrived = match find_receiver(runtime, request)? {
             None => true,
             Some(receiver) => match u32::try_from(partition) {

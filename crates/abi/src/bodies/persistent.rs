@@ -3,17 +3,17 @@
 //! A [`Plan`] is what `MPI_Start` begins; whatever it begins is a request like any other while it is under way. A new
 //! kind of persistent operation is a new plan, and nothing else.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use weft::claims::Mode;
 use weft::{Class, Error, Result};
 
 use crate::bodies::point_to_point::{PlannedReceive, PlannedSend, Receive, Send};
-use crate::bodies::pointers::Place;
 use crate::bodies::request_lists::List;
 use crate::bodies::ways::Described;
 use crate::bodies::{buffered, partitioned};
+use crate::claims::{Place, Received, Sent, Variable, Variables};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -76,8 +76,7 @@ impl Plan {
             Plan::Receive(receive) => Ok(receive.begin(&comm.comm)?.into_object(&comm.comm, errors_to)),
             Plan::PartitionedSend(sender) => sender.begin(errors_to),
             Plan::PartitionedReceive(receiver) => receiver.begin(errors_to),
-            // SAFETY: whoever has described it has promised its memory for each time that it is begun.
-            Plan::Collective(described) => unsafe { described.begin(&comm.comm, errors_to, None) },
+            Plan::Collective(described) => described.begin(&comm.comm, errors_to, None),
             Plan::Buffered(send) => {
                 buffered::send(runtime, send, comm, errors_to)?;
                 Ok(RequestObject::Over(status::EMPTY))
@@ -119,19 +118,15 @@ impl Persistent {
 }
 
 /// Gives a plan a handle.
-///
-/// # Safety
-/// `request` is null or writable.
-pub(super) unsafe fn adopt(
+pub(super) fn adopt(
     name: &'static str,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
     plan: impl FnOnce(&'static Runtime, &Held) -> Result<Plan>,
 ) -> c_int {
     call(name, Target::Comm(comm), |runtime| {
         let held = runtime.comm(comm)?;
-        // SAFETY: the caller's promise is handed on.
-        let place = unsafe { Place::new(request, "request")? };
+        let place = request.checked("request")?;
         let plan = plan(runtime, &held)?;
         let persistent = Persistent { comm: held, errors_to: comm, plan, stage: Stage::Inactive };
         let handle = runtime.objects().persistent.insert(persistent).ok_or_else(too_many)?;
@@ -174,15 +169,11 @@ fn set_out(runtime: &'static Runtime, request: MPI_Request) -> Result<(Plan, Hel
 }
 
 /// Begins a persistent operation.
-///
-/// # Safety
-/// `request` is null or a request.
-pub unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
+pub fn mpi_start(request: Variable<'_, MPI_Request>) -> c_int {
     let mut target = Target::World;
     let mut result = Ok(());
     let called = call("MPI_Start", Target::World, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let request = unsafe { Place::new(request, "request")? }.value();
+        let request = request.checked("request")?.get();
         (target, result) = start(runtime, request);
         Ok(())
     });
@@ -190,16 +181,12 @@ pub unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
 }
 
 /// Begins several persistent operations. Where one of the handles is none that can be begun, nothing is.
-///
-/// # Safety
-/// `array_of_requests` has `count` entries.
-pub unsafe fn mpi_startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
+pub fn mpi_startall(count: c_int, array_of_requests: Variables<'_, MPI_Request>) -> c_int {
     let mut target = Target::World;
     let mut result = Ok(());
     let called = call("MPI_Startall", Target::World, |runtime| {
         let list = List::check(count, array_of_requests)?;
-        // SAFETY: the program's promise is handed on.
-        let requests: Vec<MPI_Request> = (0..list.count).map(|index| unsafe { list.at(index) }).collect();
+        let requests: Vec<MPI_Request> = (0..list.count()).map(|index| list.at(index)).collect();
         check_startable(runtime, &requests)?;
         for request in requests {
             (target, result) = start(runtime, request);
@@ -227,115 +214,85 @@ fn check_startable(runtime: &'static Runtime, requests: &[MPI_Request]) -> Resul
 }
 
 /// Describes a send.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable whenever the request is active; `request` is null or writable.
-pub unsafe fn mpi_send_init(
-    buf: *const c_void,
+pub fn mpi_send_init(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { plan_send("MPI_Send_init", send, Mode::Standard, comm, request) }
+    plan_send("MPI_Send_init", send, Mode::Standard, comm, request)
 }
 
 /// Describes a send that is over when the receive has begun.
-///
-/// # Safety
-/// As for [`mpi_send_init`].
-pub unsafe fn mpi_ssend_init(
-    buf: *const c_void,
+pub fn mpi_ssend_init(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { plan_send("MPI_Ssend_init", send, Mode::Synchronous, comm, request) }
+    plan_send("MPI_Ssend_init", send, Mode::Synchronous, comm, request)
 }
 
 /// Describes a send to a receive that is posted already; the promise is not needed here.
-///
-/// # Safety
-/// As for [`mpi_send_init`].
-pub unsafe fn mpi_rsend_init(
-    buf: *const c_void,
+pub fn mpi_rsend_init(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { plan_send("MPI_Rsend_init", send, Mode::Standard, comm, request) }
+    plan_send("MPI_Rsend_init", send, Mode::Standard, comm, request)
 }
 
-/// # Safety
-/// As for [`mpi_send_init`].
-unsafe fn plan_send(
+fn plan_send(
     name: &'static str,
     send: Send,
     mode: Mode,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the caller's promise is handed on.
-    unsafe {
-        adopt(name, comm, request, |runtime, held| Ok(Plan::Send(send.check(runtime, &held.comm)?, mode)))
-    }
+    adopt(name, comm, request, |runtime, held| Ok(Plan::Send(send.check(runtime, &held.comm)?, mode)))
 }
 
 /// Describes a send that goes out of an attached buffer.
-///
-/// # Safety
-/// As for [`mpi_send_init`].
-pub unsafe fn mpi_bsend_init(
-    buf: *const c_void,
+pub fn mpi_bsend_init(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        adopt("MPI_Bsend_init", comm, request, |runtime, held| {
-            Ok(Plan::Buffered(send.check(runtime, &held.comm)?))
-        })
-    }
+    adopt("MPI_Bsend_init", comm, request, |runtime, held| {
+        Ok(Plan::Buffered(send.check(runtime, &held.comm)?))
+    })
 }
 
 /// Describes a receive.
-///
-/// # Safety
-/// `buf` has room for `count` elements of `datatype`, untouched whenever the request is active; `request` is null or
-/// writable.
-pub unsafe fn mpi_recv_init(
-    buf: *mut c_void,
+pub fn mpi_recv_init(
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let receive = Receive { buffer: buf, count, datatype, from: source, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        adopt("MPI_Recv_init", comm, request, |runtime, held| {
-            Ok(Plan::Receive(receive.check(runtime, &held.comm)?))
-        })
-    }
+    adopt("MPI_Recv_init", comm, request, |runtime, held| {
+        Ok(Plan::Receive(receive.check(runtime, &held.comm)?))
+    })
 }

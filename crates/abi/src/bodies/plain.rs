@@ -3,19 +3,19 @@
 
 mod listed;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use datatype::{Operator, Predefined};
 use weft::claims::{OwnedCombining, Payload, Room, UserMemory};
 use weft::collectives::{self, Around, Buffers, Collective, Each, Reduction, Rooted, Surround};
 use weft::{Combining, Communicator, Rank, Result};
 
-use crate::arguments::is_plain;
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::{self, row_bytes};
 use crate::bodies::operators;
 use crate::bodies::ways::Way;
 use crate::calls;
+use crate::claims::{Buffer, Received, Sent};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -28,16 +28,16 @@ use crate::types::*;
 pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 
 /// A buffer, and how many elements it holds, or holds for each rank.
-pub(crate) type Elements<Pointer> = (Pointer, MPI_Count, MPI_Datatype);
+pub(crate) type Elements<B> = (B, MPI_Count, MPI_Datatype);
 
 /// An operation of one call on one communicator.
 #[derive(Clone, Copy)]
 struct Plain {
     collective: Collective,
     /// Where this rank's contribution stands, and how long it is.
-    gives: (*const c_void, usize),
+    gives: (Sent, usize),
     /// Where what this rank gets comes to stand, and how long that is.
-    gets: (*mut c_void, usize),
+    gets: (Received, usize),
     arithmetic: Arithmetic,
 }
 
@@ -84,54 +84,42 @@ impl Arithmetic {
 impl Plain {
     /// An operation that combines nothing.
     #[inline(always)]
-    fn moving(collective: Collective, gives: (*const c_void, usize), gets: (*mut c_void, usize)) -> Plain {
+    fn moving(collective: Collective, gives: (Sent, usize), gets: (Received, usize)) -> Plain {
         Plain { collective, gives, gets, arithmetic: Arithmetic::None }
     }
 
     /// The memory that it uses.
-    ///
-    /// # Safety
-    /// So many bytes can be read, and so many written, until the operation is over.
     #[inline(always)]
-    unsafe fn buffers(&self) -> Buffers {
-        // SAFETY: the caller's promise.
-        unsafe { Buffers { input: readable(self.gives), output: writable(self.gets) } }
+    fn buffers(&self) -> Buffers {
+        Buffers { input: readable(self.gives), output: writable(self.gets) }
     }
 }
 
-/// # Safety
-/// So many bytes can be read until the operation is over.
 #[inline(always)]
-unsafe fn readable((start, bytes): (*const c_void, usize)) -> Payload<'static> {
-    // SAFETY: the caller's promise.
-    unsafe { Payload::claim(start.cast(), bytes) }
+fn readable((start, bytes): (Sent, usize)) -> Payload<'static> {
+    start.payload(0, bytes)
 }
 
-/// # Safety
-/// So many bytes can be written until the operation is over.
 #[inline(always)]
-unsafe fn room((start, bytes): (*mut c_void, usize)) -> Room {
-    // SAFETY: the caller's promise.
-    unsafe { Room::claim(start.cast(), bytes) }
+fn room((start, bytes): (Received, usize)) -> Room {
+    start.room(bytes)
 }
 
-/// # Safety
-/// So many bytes can be written until the operation is over.
 #[inline(always)]
-unsafe fn writable((start, bytes): (*mut c_void, usize)) -> UserMemory {
-    // A rank that gets nothing may have no address. SAFETY: the caller's promise.
-    if bytes == 0 { UserMemory::EMPTY } else { unsafe { UserMemory::claim(start.cast(), bytes) } }
+fn writable((start, bytes): (Received, usize)) -> UserMemory {
+    // A rank that gets nothing may have no address.
+    if bytes == 0 { UserMemory::EMPTY } else { start.memory(0, bytes) }
 }
 
 /// The communicator, where nothing is unusual about it and about the library: no requests to look after, no checks, one group, nobody blank.
 #[inline(never)]
-fn usual(way: &Way, comm: MPI_Comm) -> Option<Held> {
+fn usual(way: &Way<'_>, comm: MPI_Comm) -> Option<Held> {
     let held = state::undistracted()?.find_comm(comm)?;
     is_usual(way, &held.comm).then_some(held)
 }
 
 #[inline(always)]
-fn is_usual(way: &Way, comm: &Communicator) -> bool {
+fn is_usual(way: &Way<'_>, comm: &Communicator) -> bool {
     if comm.is_inter() || comm.has_blanks() {
         return false;
     }
@@ -140,12 +128,9 @@ fn is_usual(way: &Way, comm: &Communicator) -> bool {
 }
 
 /// Does, or begins, what is described for this rank; `None` where nothing has happened.
-///
-/// # Safety
-/// The program's promise of what is described: it can be read and written until the operation is over.
 #[inline(always)]
-unsafe fn perform(
-    way: &Way,
+fn perform(
+    way: &Way<'_>,
     comm: MPI_Comm,
     describe: impl Fn(&Communicator) -> Option<Plain>,
 ) -> Option<c_int> {
@@ -161,8 +146,7 @@ unsafe fn perform(
         };
         if object.comm.size() == 2 {
             let plain = describe(&object.comm)?;
-            // SAFETY: the caller's promise.
-            let (input, output) = unsafe { (readable(plain.gives), room(plain.gets)) };
+            let (input, output) = (readable(plain.gives), room(plain.gets));
             let combining = plain.arithmetic.combining();
             if let Some(done) = object.comm.try_perform(plain.collective, input, output, combining) {
                 return Some(conclude(way, comm, done));
@@ -170,24 +154,19 @@ unsafe fn perform(
         }
     }
     // Described once more, since the compiler keeps in memory what is lent to a function that is called.
-    // SAFETY: the caller's promise.
-    unsafe { perform_otherwise(way, comm, describe) }
+    perform_otherwise(way, comm, describe)
 }
 
 /// Does, or begins, what is described for this rank, by [`Communicator::perform`] or as a request; `None` where nothing has happened.
-///
-/// # Safety
-/// The program's promise of what is described: it can be read and written until the operation is over.
 #[inline(never)]
-unsafe fn perform_otherwise(
-    way: &Way,
+fn perform_otherwise(
+    way: &Way<'_>,
     comm: MPI_Comm,
     describe: impl Fn(&Communicator) -> Option<Plain>,
 ) -> Option<c_int> {
     let held = usual(way, comm)?;
     let plain = describe(&held.comm)?;
-    // SAFETY: the caller's promise.
-    let buffers = unsafe { plain.buffers() };
+    let buffers = plain.buffers();
     if !way.is_blocking() {
         return begin(way, comm, &held, plain, buffers);
     }
@@ -197,12 +176,12 @@ unsafe fn perform_otherwise(
 }
 
 #[inline(always)]
-fn conclude(way: &Way, comm: MPI_Comm, done: Result<()>) -> c_int {
+fn conclude(way: &Way<'_>, comm: MPI_Comm, done: Result<()>) -> c_int {
     if done.is_ok() { MPI_SUCCESS } else { finish(way.name(), Target::Comm(comm), done) }
 }
 
 /// Begins the operation that `plain` describes, in these buffers, and puts its request to its place; `None` where nothing has happened.
-fn begin(way: &Way, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers) -> Option<c_int> {
+fn begin(way: &Way<'_>, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers) -> Option<c_int> {
     let place = way.begins()?;
     let started =
         held.comm.start_if_not_over(plain.collective, buffers, plain.arithmetic.owned(), None, None);
@@ -218,24 +197,8 @@ fn begin(way: &Way, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers)
 
 /// The bytes of a buffer whose elements are contiguous, and which holds some.
 #[inline(always)]
-fn row<Pointer: Copy + Into<Address>>((buffer, count, datatype): Elements<Pointer>) -> Option<usize> {
-    let Address(start) = buffer.into();
-    row_bytes(datatype, count).filter(|bytes| *bytes > 0 && is_plain(start))
-}
-
-/// The address of a buffer that is read or written.
-struct Address(*const c_void);
-
-impl From<*const c_void> for Address {
-    fn from(start: *const c_void) -> Address {
-        Address(start)
-    }
-}
-
-impl From<*mut c_void> for Address {
-    fn from(start: *mut c_void) -> Address {
-        Address(start)
-    }
+fn row<B: Buffer>((buffer, count, datatype): Elements<B>) -> Option<usize> {
+    row_bytes(datatype, count).filter(|bytes| *bytes > 0 && buffer.is_plain())
 }
 
 /// The root, if there is such a rank.
@@ -246,9 +209,9 @@ fn root_of(comm: &Communicator, root: c_int) -> Option<Rank> {
 
 /// Whether so many bytes here and there are no bytes in common.
 #[inline(always)]
-fn are_apart((one, one_bytes): (*const c_void, usize), (other, other_bytes): (*const c_void, usize)) -> bool {
-    let range = |start: *const c_void, bytes| start.addr()..start.addr().wrapping_add(bytes);
-    parts::are_apart(&range(one, one_bytes), &range(other, other_bytes))
+fn are_apart<A: Buffer, B: Buffer>((one, one_bytes): (A, usize), (other, other_bytes): (B, usize)) -> bool {
+    let range = |start: usize, bytes| start..start.wrapping_add(bytes);
+    parts::are_apart(&range(one.start().addr(), one_bytes), &range(other.start().addr(), other_bytes))
 }
 
 /// So many bytes for each rank.
@@ -257,240 +220,188 @@ fn for_each(comm: &Communicator, bytes: usize) -> Option<usize> {
     bytes.checked_mul(comm.size() as usize)
 }
 
-const NOTHING: *const c_void = std::ptr::null();
-
 /// `MPI_Barrier`; `None` where nothing has happened, here and below.
 #[inline(always)]
-pub(crate) fn barrier(way: &Way, comm: MPI_Comm) -> Option<c_int> {
-    let nothing = Plain::moving(Collective::Barrier, (NOTHING, 0), (NOTHING.cast_mut(), 0));
-    // SAFETY: nothing is read or written.
-    unsafe { perform(way, comm, |_| Some(nothing)) }
+pub(crate) fn barrier(way: &Way<'_>, comm: MPI_Comm) -> Option<c_int> {
+    let nothing = Plain::moving(Collective::Barrier, (Sent::NULL, 0), (Received::NULL, 0));
+    perform(way, comm, |_| Some(nothing))
 }
 
 /// `MPI_Bcast`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn bcast(
-    way: &Way,
-    (buffer, count, datatype): Elements<*mut c_void>,
+pub(crate) fn bcast(
+    way: &Way<'_>,
+    (buffer, count, datatype): Elements<Received>,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row((buffer, count, datatype))?;
-    // SAFETY: the caller's promise, here and below.
-    unsafe {
-        perform(way, comm, |comm| {
-            let root = root_of(comm, root)?;
-            Some(Plain::moving(Collective::Bcast { root, bytes }, (NOTHING, 0), (buffer, bytes)))
-        })
-    }
+    perform(way, comm, |comm| {
+        let root = root_of(comm, root)?;
+        Some(Plain::moving(Collective::Bcast { root, bytes }, (Sent::NULL, 0), (buffer, bytes)))
+    })
 }
 
 /// `MPI_Gather`. What is said of the receive buffer means something at the root alone.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn gather(
-    way: &Way,
-    sends: Elements<*const c_void>,
-    receives: Elements<*mut c_void>,
+pub(crate) fn gather(
+    way: &Way<'_>,
+    sends: Elements<Sent>,
+    receives: Elements<Received>,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let root = root_of(comm, root)?;
-            let gives = (sends.0, bytes);
-            let gets = if comm.rank() != root {
-                (receives.0, 0)
-            } else {
-                let all = (receives.0, for_each(comm, bytes)?);
-                if row(receives) != Some(bytes) || !are_apart(gives, (all.0, all.1)) {
-                    return None;
-                }
-                all
-            };
-            Some(Plain::moving(Collective::Gather(Rooted { root, bytes, in_place: false }), gives, gets))
-        })
-    }
+    perform(way, comm, |comm| {
+        let root = root_of(comm, root)?;
+        let gives = (sends.0, bytes);
+        let gets = if comm.rank() != root {
+            (receives.0, 0)
+        } else {
+            let all = (receives.0, for_each(comm, bytes)?);
+            if row(receives) != Some(bytes) || !are_apart(gives, all) {
+                return None;
+            }
+            all
+        };
+        Some(Plain::moving(Collective::Gather(Rooted { root, bytes, in_place: false }), gives, gets))
+    })
 }
 
 /// `MPI_Scatter`. What is said of the send buffer means something at the root alone.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn scatter(
-    way: &Way,
-    sends: Elements<*const c_void>,
-    receives: Elements<*mut c_void>,
+pub(crate) fn scatter(
+    way: &Way<'_>,
+    sends: Elements<Sent>,
+    receives: Elements<Received>,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives)?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let root = root_of(comm, root)?;
-            let gets = (receives.0, bytes);
-            let gives = if comm.rank() != root {
-                (sends.0, 0)
-            } else {
-                let all = (sends.0, for_each(comm, bytes)?);
-                if row(sends) != Some(bytes) || !are_apart(all, (gets.0, gets.1)) {
-                    return None;
-                }
-                all
-            };
-            Some(Plain::moving(Collective::Scatter(Rooted { root, bytes, in_place: false }), gives, gets))
-        })
-    }
+    perform(way, comm, |comm| {
+        let root = root_of(comm, root)?;
+        let gets = (receives.0, bytes);
+        let gives = if comm.rank() != root {
+            (sends.0, 0)
+        } else {
+            let all = (sends.0, for_each(comm, bytes)?);
+            if row(sends) != Some(bytes) || !are_apart(all, gets) {
+                return None;
+            }
+            all
+        };
+        Some(Plain::moving(Collective::Scatter(Rooted { root, bytes, in_place: false }), gives, gets))
+    })
 }
 
 /// `MPI_Allgather`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn allgather(
-    way: &Way,
-    sends: Elements<*const c_void>,
-    receives: Elements<*mut c_void>,
+pub(crate) fn allgather(
+    way: &Way<'_>,
+    sends: Elements<Sent>,
+    receives: Elements<Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let (gives, gets) = ((sends.0, bytes), (receives.0, for_each(comm, bytes)?));
-            let collective = Collective::Allgather(Each { bytes, in_place: false });
-            are_apart(gives, (gets.0, gets.1)).then(|| Plain::moving(collective, gives, gets))
-        })
-    }
+    perform(way, comm, |comm| {
+        let (gives, gets) = ((sends.0, bytes), (receives.0, for_each(comm, bytes)?));
+        let collective = Collective::Allgather(Each { bytes, in_place: false });
+        are_apart(gives, gets).then(|| Plain::moving(collective, gives, gets))
+    })
 }
 
 /// `MPI_Alltoall`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn alltoall(
-    way: &Way,
-    sends: Elements<*const c_void>,
-    receives: Elements<*mut c_void>,
+pub(crate) fn alltoall(
+    way: &Way<'_>,
+    sends: Elements<Sent>,
+    receives: Elements<Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let all = for_each(comm, bytes)?;
-            let (gives, gets) = ((sends.0, all), (receives.0, all));
-            let collective = Collective::Alltoall(Each { bytes, in_place: false });
-            are_apart(gives, (gets.0, gets.1)).then(|| Plain::moving(collective, gives, gets))
-        })
-    }
+    perform(way, comm, |comm| {
+        let all = for_each(comm, bytes)?;
+        let (gives, gets) = ((sends.0, all), (receives.0, all));
+        let collective = Collective::Alltoall(Each { bytes, in_place: false });
+        are_apart(gives, gets).then(|| Plain::moving(collective, gives, gets))
+    })
 }
 
 /// A rank's contribution to a reduction, which is so long, and where the result goes.
 #[inline(always)]
 fn operands(
-    (sendbuf, sends): (*const c_void, usize),
-    (recvbuf, receives): (*mut c_void, usize),
-) -> Option<(*const c_void, usize)> {
+    (sendbuf, sends): (Sent, usize),
+    (recvbuf, receives): (Received, usize),
+) -> Option<(Sent, usize)> {
     if is_in_place(sendbuf) {
-        return Some((NOTHING, 0));
+        return Some((Sent::NULL, 0));
     }
-    (is_plain(sendbuf) && are_apart((sendbuf, sends), (recvbuf, receives))).then_some((sendbuf, sends))
+    (sendbuf.is_plain() && are_apart((sendbuf, sends), (recvbuf, receives))).then_some((sendbuf, sends))
 }
 
 /// `MPI_Allreduce`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn allreduce(
-    way: &Way,
-    sendbuf: *const c_void,
-    receives: Elements<*mut c_void>,
+pub(crate) fn allreduce(
+    way: &Way<'_>,
+    sendbuf: Sent,
+    receives: Elements<Received>,
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
     let (gives, gets) = (operands((sendbuf, bytes), (receives.0, bytes))?, (receives.0, bytes));
     let collective = Collective::Allreduce(arithmetic.reduction(bytes, is_in_place(sendbuf))?);
-    // SAFETY: the caller's promise.
-    unsafe { perform(way, comm, |_| Some(Plain { collective, gives, gets, arithmetic })) }
+    perform(way, comm, |_| Some(Plain { collective, gives, gets, arithmetic }))
 }
 
 /// `MPI_Reduce`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn reduce(
-    way: &Way,
-    sends: Elements<*const c_void>,
-    recvbuf: *mut c_void,
+pub(crate) fn reduce(
+    way: &Way<'_>,
+    sends: Elements<Sent>,
+    recvbuf: Received,
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let (bytes, arithmetic) = (row(sends)?, Arithmetic::of(op, sends.2)?);
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let root = root_of(comm, root)?;
-            let collective = Collective::Reduce(root, arithmetic.reduction(bytes, false)?);
-            let is_root = comm.rank() == root;
-            let (gives, gets) = ((sends.0, bytes), (recvbuf, if is_root { bytes } else { 0 }));
-            let is_usual = !is_root || is_plain(recvbuf) && are_apart(gives, (recvbuf, bytes));
-            is_usual.then_some(Plain { collective, gives, gets, arithmetic })
-        })
-    }
+    perform(way, comm, |comm| {
+        let root = root_of(comm, root)?;
+        let collective = Collective::Reduce(root, arithmetic.reduction(bytes, false)?);
+        let is_root = comm.rank() == root;
+        let (gives, gets) = ((sends.0, bytes), (recvbuf, if is_root { bytes } else { 0 }));
+        let is_usual = !is_root || recvbuf.is_plain() && are_apart(gives, (recvbuf, bytes));
+        is_usual.then_some(Plain { collective, gives, gets, arithmetic })
+    })
 }
 
 /// `MPI_Reduce_scatter_block`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn reduce_scatter_block(
-    way: &Way,
-    sendbuf: *const c_void,
-    receives: Elements<*mut c_void>,
+pub(crate) fn reduce_scatter_block(
+    way: &Way<'_>,
+    sendbuf: Sent,
+    receives: Elements<Received>,
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
     let collective = Collective::ReduceScatterBlock(arithmetic.reduction(bytes, false)?);
-    if !is_plain(sendbuf) {
+    if !sendbuf.is_plain() {
         return None;
     }
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let (gives, gets) = ((sendbuf, for_each(comm, bytes)?), (receives.0, bytes));
-            are_apart(gives, (gets.0, gets.1)).then_some(Plain { collective, gives, gets, arithmetic })
-        })
-    }
+    perform(way, comm, |comm| {
+        let (gives, gets) = ((sendbuf, for_each(comm, bytes)?), (receives.0, bytes));
+        are_apart(gives, gets).then_some(Plain { collective, gives, gets, arithmetic })
+    })
 }
 
 /// `MPI_Scan`, and `MPI_Exscan`, which is `exclusive`: the first rank of it gets nothing.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn scan(
-    way: &Way,
+pub(crate) fn scan(
+    way: &Way<'_>,
     exclusive: bool,
-    sendbuf: *const c_void,
-    receives: Elements<*mut c_void>,
+    sendbuf: Sent,
+    receives: Elements<Received>,
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
@@ -498,26 +409,20 @@ pub(crate) unsafe fn scan(
     let gives = operands((sendbuf, bytes), (receives.0, bytes)).filter(|gives| gives.1 > 0)?;
     let of = arithmetic.reduction(bytes, false)?;
     let collective = if exclusive { Collective::Exscan(of) } else { Collective::Scan(of) };
-    // SAFETY: the caller's promise.
-    unsafe {
-        perform(way, comm, |comm| {
-            let gets_nothing = exclusive && comm.rank() == Rank(0);
-            let gets = (receives.0, if gets_nothing { 0 } else { bytes });
-            Some(Plain { collective, gives, gets, arithmetic })
-        })
-    }
+    perform(way, comm, |comm| {
+        let gets_nothing = exclusive && comm.rank() == Rank(0);
+        let gets = (receives.0, if gets_nothing { 0 } else { bytes });
+        Some(Plain { collective, gives, gets, arithmetic })
+    })
 }
 
 /// `MPI_Neighbor_allgather`, and `MPI_Neighbor_alltoall` where there is a block for each destination: `each`.
-///
-/// # Safety
-/// The program's buffers and lists hold what the arguments say until the operation is over.
 #[inline(always)]
-pub(crate) unsafe fn neighbours(
-    way: &Way,
+pub(crate) fn neighbours(
+    way: &Way<'_>,
     each: bool,
-    sends: Elements<*const c_void>,
-    receives: Elements<*mut c_void>,
+    sends: Elements<Sent>,
+    receives: Elements<Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives).filter(|bytes| row(sends) == Some(*bytes))?;
@@ -528,11 +433,10 @@ pub(crate) unsafe fn neighbours(
     let neighbourhood = held.comm.neighbourhood().ok()?;
     let given = if each { bytes.checked_mul(neighbourhood.destinations.len())? } else { bytes };
     let (gives, gets) = ((sends.0, given), (receives.0, bytes.checked_mul(neighbourhood.sources.len())?));
-    if !are_apart(gives, (gets.0, gets.1)) {
+    if !are_apart(gives, gets) {
         return None;
     }
     let around = if each { Around::Alltoall { bytes } } else { Around::Allgather { bytes } };
-    // SAFETY: the caller's promise.
-    let (input, output) = unsafe { (readable(gives), writable(gets)) };
+    let (input, output) = (readable(gives), writable(gets));
     Some(conclude(way, comm, held.comm.perform_around(Surround::Even(around), input, output)))
 }

@@ -1,14 +1,14 @@
 //! Sends and receives (MPI 5.0 §3.2 to §3.7).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use weft::claims::{Gathered, Heap, Mode, Payload, Receiving, RequestId, Sending, UserMemory};
-use weft::{Communicator, Error, Rank, Received, Result};
+use weft::{Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
 use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::usual;
-use crate::bodies::world::null;
+use crate::claims::{Place, Received, Sent, Slot, StatusPlace};
 use crate::entry::Target;
 use crate::objects::{CommObject, RequestObject, Type, Unpack};
 use crate::requests::SENT;
@@ -19,7 +19,7 @@ use crate::types::*;
 /// A buffer with its count and type, as C hands it over.
 #[derive(Clone, Copy)]
 pub(super) struct Send {
-    pub buffer: *const c_void,
+    pub buffer: Sent,
     pub count: MPI_Count,
     pub datatype: MPI_Datatype,
     pub to: c_int,
@@ -29,7 +29,7 @@ pub(super) struct Send {
 /// Room with its count and type, as C hands it over.
 #[derive(Clone, Copy)]
 pub(super) struct Receive {
-    pub buffer: *mut c_void,
+    pub buffer: Received,
     pub count: MPI_Count,
     pub datatype: MPI_Datatype,
     pub from: c_int,
@@ -193,45 +193,29 @@ impl PlannedReceive {
 
 impl Send {
     /// Checks the arguments.
-    ///
-    /// # Safety
-    /// See [`arguments::readable`].
     #[inline]
-    pub(super) unsafe fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedSend> {
+    pub(super) fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedSend> {
         let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
-        // SAFETY: the caller's promise is handed on.
-        let span = unsafe { arguments::readable(self.buffer, self.count, &datatype)? };
+        let span = arguments::readable(self.buffer, self.count, &datatype)?;
         Ok(PlannedSend { span, count: self.count, datatype, to, tag })
     }
 
-    /// # Safety
-    /// See [`arguments::readable`].
     #[inline]
-    pub(super) unsafe fn begin(
-        self,
-        runtime: &'static Runtime,
-        comm: &Communicator,
-        mode: Mode,
-    ) -> Result<Begun> {
-        // SAFETY: the caller's promise is handed on.
-        unsafe { self.check(runtime, comm)? }.begin(comm, mode)
+    pub(super) fn begin(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<Begun> {
+        self.check(runtime, comm)?.begin(comm, mode)
     }
 
-    /// # Safety
-    /// See [`arguments::readable`].
     #[inline(always)]
-    unsafe fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
+    fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
         if state::checks() {
-            // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
-            return conclude_sent(comm, unsafe { self.begin(runtime, comm, mode)? });
+            return conclude_sent(comm, self.begin(runtime, comm, mode)?);
         }
         let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let to = arguments::destination(comm, self.to)?;
         let tag = arguments::tag(self.tag)?;
-        // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
-        let span = unsafe { arguments::readable(self.buffer, self.count, &datatype)? };
+        let span = arguments::readable(self.buffer, self.count, &datatype)?;
         let Partner::Rank(to) = to else { return comm.check_nobody() };
         if datatype.is_dense() {
             return comm.send_claim(span, to, tag, mode);
@@ -242,97 +226,65 @@ impl Send {
 
 impl Send {
     /// A blocking send, as a call of C.
-    ///
-    /// # Safety
-    /// See [`arguments::readable`].
     #[inline(never)]
-    unsafe fn call(self, name: &'static str, comm: MPI_Comm, mode: Mode) -> c_int {
+    fn call(self, name: &'static str, comm: MPI_Comm, mode: Mode) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
-            // SAFETY: the caller's promise is handed on.
-            unsafe { self.block(runtime, &object.comm, mode) }
+            self.block(runtime, &object.comm, mode)
         })
     }
 
     /// A nonblocking send, as a call of C.
-    ///
-    /// # Safety
-    /// See [`arguments::readable`]; `request` is null or writable.
     #[inline]
-    unsafe fn call_nonblocking(
+    fn call_nonblocking(
         self,
         name: &'static str,
         comm: MPI_Comm,
         mode: Mode,
-        request: *mut MPI_Request,
+        request: Place<'_, MPI_Request>,
     ) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
-            check_request(request)?;
-            // SAFETY: the caller's promise is handed on; `request` is not null.
-            unsafe {
-                let begun = self.begin(runtime, &object.comm, mode)?;
-                hand_out(runtime, &object, comm, begun, request)
-            }
+            let request = request.checked("request")?;
+            let begun = self.begin(runtime, &object.comm, mode)?;
+            hand_out(runtime, &object, comm, begun, request)
         })
     }
 }
 
 impl Receive {
     /// Checks the arguments.
-    ///
-    /// # Safety
-    /// See [`arguments::incoming`].
     #[inline]
-    pub(super) unsafe fn check(
-        self,
-        runtime: &'static Runtime,
-        comm: &Communicator,
-    ) -> Result<PlannedReceive> {
+    pub(super) fn check(self, runtime: &'static Runtime, comm: &Communicator) -> Result<PlannedReceive> {
         let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
-        // SAFETY: the caller's promise is handed on.
-        let span = unsafe { arguments::writable(self.buffer, self.count, &datatype)? };
+        let span = arguments::writable(self.buffer, self.count, &datatype)?;
         Ok(PlannedReceive { span, count: self.count, datatype, from, tag })
     }
 
-    /// # Safety
-    /// See [`arguments::incoming`].
     #[inline]
-    pub(super) unsafe fn begin(self, runtime: &'static Runtime, comm: &Communicator) -> Result<Begun> {
-        // SAFETY: the caller's promise is handed on.
-        unsafe { self.check(runtime, comm)? }.begin(comm)
+    pub(super) fn begin(self, runtime: &'static Runtime, comm: &Communicator) -> Result<Begun> {
+        self.check(runtime, comm)?.begin(comm)
     }
 
-    /// # Safety
-    /// See [`arguments::incoming`]; `status` is null or writable.
     #[inline(always)]
-    unsafe fn block(
-        self,
-        runtime: &'static Runtime,
-        comm: &Communicator,
-        status: *mut MPI_Status,
-    ) -> Result<()> {
+    fn block(self, runtime: &'static Runtime, comm: &Communicator, status: StatusPlace<'_>) -> Result<()> {
         let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let from = arguments::source(comm, self.from)?;
         let tag = arguments::tag_or_any(self.tag)?;
-        // SAFETY: the caller's promise is handed on; the buffer is in use no longer than this call.
-        let Incoming { target, mut unpack } =
-            unsafe { arguments::incoming(self.buffer, self.count, &datatype)? };
+        let Incoming { target, mut unpack } = arguments::incoming(self.buffer, self.count, &datatype)?;
         let from = match from {
             Partner::Nobody => {
                 comm.check_nobody()?;
-                // SAFETY: the caller promised that it is null or writable.
-                unsafe { status::write(status, &status::NOBODY) };
+                status.write(&status::NOBODY);
                 return Ok(());
             }
             Partner::Any => None,
             Partner::Rank(rank) => Some(rank),
         };
         let received = comm.receive_claim(target, from, tag)?;
-        // SAFETY: the caller promised that it is null or writable.
-        unsafe { status::write(status, &status::of(&received.status)) };
+        status.write(&status::of(&received.status));
         if unpack.is_none() && received.error.is_none() {
             return Ok(());
         }
@@ -354,7 +306,7 @@ pub(super) fn conclude_sent(comm: &Communicator, begun: Begun) -> Result<()> {
 }
 
 /// Unpacks what was received, and says whether all is well. What is of other elements than expected is not unpacked.
-pub(crate) fn conclude(received: &Received, unpack: &mut Option<Unpack>) -> Result<MPI_Status> {
+pub(crate) fn conclude(received: &weft::Received, unpack: &mut Option<Unpack>) -> Result<MPI_Status> {
     if let Some(unpack) = unpack {
         if received.error.is_none() && !received.status.cancelled {
             unpack.check(received.signature, received.status.bytes)?;
@@ -368,58 +320,42 @@ pub(crate) fn conclude(received: &Received, unpack: &mut Option<Unpack>) -> Resu
 }
 
 /// Gives an operation that was begun a request handle.
-///
-/// # Safety
-/// `request` is writable.
-unsafe fn hand_out(
+fn hand_out(
     runtime: &'static Runtime,
     object: &CommObject,
     errors_to: MPI_Comm,
     begun: Begun,
-    request: *mut MPI_Request,
+    request: Slot<'_, MPI_Request>,
 ) -> Result<()> {
     let handle = match begun {
         Begun::Sent => SENT,
         begun => runtime.adopt_request(begun.into_object(&object.comm, errors_to))?,
     };
-    // SAFETY: the caller promised that it is writable.
-    unsafe { request.write(handle) };
+    request.set(handle);
     Ok(())
 }
 
-pub(super) fn check_request(request: *mut MPI_Request) -> Result<()> {
-    if request.is_null() { Err(null("request")) } else { Ok(()) }
-}
-
 /// Sends, and returns when the buffer is free.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable.
 #[inline]
-pub unsafe fn mpi_send(
-    buf: *const c_void,
+pub fn mpi_send(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    if let Some(code) = unsafe { usual::send(buf, count, datatype, dest, tag, comm) } {
+    if let Some(code) = usual::send(buf, count, datatype, dest, tag, comm) {
         return code;
     }
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call("MPI_Send", comm, Mode::Standard) }
+    send.call("MPI_Send", comm, Mode::Standard)
 }
 
 /// Sends, and returns when the receive has begun.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable.
 #[inline]
-pub unsafe fn mpi_ssend(
-    buf: *const c_void,
+pub fn mpi_ssend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
@@ -427,17 +363,13 @@ pub unsafe fn mpi_ssend(
     comm: MPI_Comm,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call("MPI_Ssend", comm, Mode::Synchronous) }
+    send.call("MPI_Ssend", comm, Mode::Synchronous)
 }
 
 /// Sends to a receive that is posted already; the promise is not needed here.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable.
 #[inline]
-pub unsafe fn mpi_rsend(
-    buf: *const c_void,
+pub fn mpi_rsend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
@@ -445,127 +377,97 @@ pub unsafe fn mpi_rsend(
     comm: MPI_Comm,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call("MPI_Rsend", comm, Mode::Standard) }
+    send.call("MPI_Rsend", comm, Mode::Standard)
 }
 
 /// Begins a send.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
-/// writable.
 #[inline]
-pub unsafe fn mpi_isend(
-    buf: *const c_void,
+pub fn mpi_isend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    if let Some(code) = unsafe { usual::isend(buf, count, datatype, dest, tag, comm, request) } {
+    if let Some(code) = usual::isend(buf, count, datatype, dest, tag, comm, request) {
         return code;
     }
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call_nonblocking("MPI_Isend", comm, Mode::Standard, request) }
+    send.call_nonblocking("MPI_Isend", comm, Mode::Standard, request)
 }
 
 /// Begins a send that is over when the receive has begun.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
-/// writable.
 #[inline]
-pub unsafe fn mpi_issend(
-    buf: *const c_void,
+pub fn mpi_issend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call_nonblocking("MPI_Issend", comm, Mode::Synchronous, request) }
+    send.call_nonblocking("MPI_Issend", comm, Mode::Synchronous, request)
 }
 
 /// Begins a send to a receive that is posted already.
-///
-/// # Safety
-/// `buf` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null or
-/// writable.
 #[inline]
-pub unsafe fn mpi_irsend(
-    buf: *const c_void,
+pub fn mpi_irsend(
+    buf: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    // SAFETY: the program's promise is handed on.
-    unsafe { send.call_nonblocking("MPI_Irsend", comm, Mode::Standard, request) }
+    send.call_nonblocking("MPI_Irsend", comm, Mode::Standard, request)
 }
 
 /// Receives.
-///
-/// # Safety
-/// `buf` has room for `count` elements of `datatype`; `status` is null or writable.
 #[inline]
-pub unsafe fn mpi_recv(
-    buf: *mut c_void,
+pub fn mpi_recv(
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    status: *mut MPI_Status,
+    status: StatusPlace<'_>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    if let Some(code) = unsafe { usual::receive(buf, count, datatype, source, tag, comm, status) } {
+    if let Some(code) = usual::receive(buf, count, datatype, source, tag, comm, status) {
         return code;
     }
     call("MPI_Recv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let receive = Receive { buffer: buf, count, datatype, from: source, tag };
-        // SAFETY: the program's promise is handed on.
-        unsafe { receive.block(runtime, &object.comm, status) }
+        receive.block(runtime, &object.comm, status)
     })
 }
 
 /// Begins a receive.
-///
-/// # Safety
-/// `buf` has room for `count` elements of `datatype`, untouched until the request is over; `request` is null or
-/// writable.
 #[inline]
-pub unsafe fn mpi_irecv(
-    buf: *mut c_void,
+pub fn mpi_irecv(
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    // SAFETY: the program's promise is handed on.
-    if let Some(code) = unsafe { usual::irecv(buf, count, datatype, source, tag, comm, request) } {
+    if let Some(code) = usual::irecv(buf, count, datatype, source, tag, comm, request) {
         return code;
     }
     call("MPI_Irecv", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        check_request(request)?;
+        let request = request.checked("request")?;
         let receive = Receive { buffer: buf, count, datatype, from: source, tag };
-        // SAFETY: the program's promise is handed on; `request` is not null.
-        unsafe {
-            let begun = receive.begin(runtime, &object.comm)?;
-            hand_out(runtime, &object, comm, begun, request)
-        }
+        let begun = receive.begin(runtime, &object.comm)?;
+        hand_out(runtime, &object, comm, begun, request)
     })
 }

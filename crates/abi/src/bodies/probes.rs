@@ -1,6 +1,7 @@
 //! Looking at messages before they are received, and receiving those that were looked at (MPI 5.0 §3.8).
 
-use std::ffi::{c_int, c_void};
+use std::cell::Cell;
+use std::ffi::c_int;
 
 use weft::claims::{Message, Receiving};
 use weft::{Class, Communicator, Error, Rank, Result};
@@ -8,7 +9,7 @@ use weft::{Class, Communicator, Error, Rank, Result};
 use crate::arguments::{self, Incoming, Partner};
 use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::point_to_point::conclude;
-use crate::bodies::world::null;
+use crate::claims::{Place, Received, Slot, StatusPlace, Variable, null};
 use crate::entry::Target;
 use crate::errors::raise;
 use crate::generated::constants::*;
@@ -31,95 +32,72 @@ fn asked(comm: &Communicator, source: c_int, tag: c_int) -> Result<Asked> {
 }
 
 /// Waits for a message and describes it.
-///
-/// # Safety
-/// `status` is null or writable.
-pub unsafe fn mpi_probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+pub fn mpi_probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusPlace<'_>) -> c_int {
     call("MPI_Probe", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let found = match asked(&object.comm, source, tag)? {
             None => status::NOBODY,
             Some((from, tag)) => status::of(&object.comm.probe(from, tag)?),
         };
-        // SAFETY: the program promised that it is null or writable.
-        unsafe { status::write(status, &found) };
+        status.write(&found);
         Ok(())
     })
 }
 
 /// Describes a message if one is there.
-///
-/// # Safety
-/// `flag` and `status` are null or writable.
-pub unsafe fn mpi_iprobe(
+pub fn mpi_iprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    flag: Place<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     call("MPI_Iprobe", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        if flag.is_null() {
-            return Err(null("flag"));
-        }
+        let flag = flag.checked("flag")?;
         let found = match asked(&object.comm, source, tag)? {
             None => Some(status::NOBODY),
             Some((from, tag)) => object.comm.probe_now(from, tag)?.as_ref().map(status::of),
         };
-        // SAFETY: `flag` is not null, and the program promised that both are writable.
-        unsafe {
-            flag.write(c_int::from(found.is_some()));
-            if let Some(found) = found {
-                status::write(status, &found);
-            }
+        flag.set(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status.write(&found);
         }
         Ok(())
     })
 }
 
 /// Waits for a message and takes it out of reach of other receives.
-///
-/// # Safety
-/// `message` and `status` are null or writable.
-pub unsafe fn mpi_mprobe(
+pub fn mpi_mprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    message: *mut MPI_Message,
-    status: *mut MPI_Status,
+    message: Place<'_, MPI_Message>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     call("MPI_Mprobe", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        if message.is_null() {
-            return Err(null("message"));
-        }
+        let message = message.checked("message")?;
         let taken = match asked(&object.comm, source, tag)? {
             None => None,
             Some((from, tag)) => Some(object.comm.take(from, tag)?),
         };
-        // SAFETY: `message` is not null, and the program promised that both are writable.
-        unsafe { hand_out(runtime, &object.comm, comm, taken, message, status) }
+        hand_out(runtime, &object.comm, comm, taken, message, status)
     })
 }
 
 /// Takes a message if one is there.
-///
-/// # Safety
-/// `flag`, `message` and `status` are null or writable.
-pub unsafe fn mpi_improbe(
+pub fn mpi_improbe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    flag: *mut c_int,
-    message: *mut MPI_Message,
-    status: *mut MPI_Status,
+    flag: Place<'_, c_int>,
+    message: Place<'_, MPI_Message>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     call("MPI_Improbe", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        if message.is_null() || flag.is_null() {
-            return Err(null(if flag.is_null() { "flag" } else { "message" }));
-        }
+        let (flag, message) = (flag.checked("flag")?, message.checked("message")?);
         let (found, taken) = match asked(&object.comm, source, tag)? {
             None => (true, None),
             Some((from, tag)) => {
@@ -127,25 +105,19 @@ pub unsafe fn mpi_improbe(
                 (taken.is_some(), taken)
             }
         };
-        // SAFETY: `flag` and `message` are not null, and the program promised that all are writable.
-        unsafe {
-            flag.write(c_int::from(found));
-            if found { hand_out(runtime, &object.comm, comm, taken, message, status) } else { Ok(()) }
-        }
+        flag.set(c_int::from(found));
+        if found { hand_out(runtime, &object.comm, comm, taken, message, status) } else { Ok(()) }
     })
 }
 
 /// Gives a message that was taken a handle; none is the message from nobody.
-///
-/// # Safety
-/// `place` is writable, `status` null or writable.
-unsafe fn hand_out(
+fn hand_out(
     runtime: &'static Runtime,
     comm: &Communicator,
     errors_to: MPI_Comm,
     taken: Option<Message>,
-    place: *mut MPI_Message,
-    status: *mut MPI_Status,
+    place: Slot<'_, MPI_Message>,
+    status: StatusPlace<'_>,
 ) -> Result<()> {
     let (handle, found) = match taken {
         None => (MPI_MESSAGE_NO_PROC, status::NOBODY),
@@ -162,11 +134,8 @@ unsafe fn hand_out(
             (MPI_Message::from_value(handle), status::of(&found))
         }
     };
-    // SAFETY: the caller's promises are handed on.
-    unsafe {
-        place.write(handle);
-        status::write(status, &found);
-    }
+    place.set(handle);
+    status.write(&found);
     Ok(())
 }
 
@@ -178,15 +147,9 @@ enum Matched {
 }
 
 /// Takes the message of a handle out of the table; nothing is touched when it is none.
-///
-/// # Safety
-/// `message` is null or a message handle.
-unsafe fn matched(runtime: &'static Runtime, message: *mut MPI_Message) -> Result<Matched> {
-    if message.is_null() {
-        return Err(null("message"));
-    }
-    // SAFETY: not null, and the caller promised a handle.
-    let handle = unsafe { message.read() };
+fn matched(runtime: &'static Runtime, message: Variable<'_, MPI_Message>) -> Result<Matched> {
+    let message = message.checked("message")?;
+    let handle = message.get();
     if handle == MPI_MESSAGE_NO_PROC {
         return Ok(Matched::Nobody);
     }
@@ -200,18 +163,14 @@ unsafe fn matched(runtime: &'static Runtime, message: *mut MPI_Message) -> Resul
 }
 
 /// Receives a message that was taken.
-///
-/// # Safety
-/// `buf` has room for `count` elements of `datatype`; `message` is a message handle; `status` is null or writable.
-pub unsafe fn mpi_mrecv(
-    buf: *mut c_void,
+pub fn mpi_mrecv(
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    message: *mut MPI_Message,
-    status: *mut MPI_Status,
+    message: Variable<'_, MPI_Message>,
+    status: StatusPlace<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    let begun = unsafe { begin("MPI_Mrecv", buf, count, datatype, message) };
+    let begun = begin("MPI_Mrecv", buf, count, datatype, message);
     let (Taken { object, told: _told }, errors_to) = match begun {
         Ok(begun) => begun,
         Err(code) => return code,
@@ -219,18 +178,15 @@ pub unsafe fn mpi_mrecv(
     let result = match object {
         RequestObject::Receive { comm, id, mut unpack, .. } => {
             let received = comm.conclude_receive(&comm.wait(id));
-            // SAFETY: the program promised that it is null or writable.
-            unsafe { status::write(status, &status::of(&received.status)) };
+            status.write(&status::of(&received.status));
             conclude(&received, &mut unpack).map(|_| ())
         }
         RequestObject::Failed { status: found, error, .. } => {
-            // SAFETY: as above.
-            unsafe { status::write(status, &found) };
+            status.write(&found);
             Err(error)
         }
         RequestObject::Over(found) => {
-            // SAFETY: as above.
-            unsafe { status::write(status, &found) };
+            status.write(&found);
             Ok(())
         }
         _ => Ok(()),
@@ -242,43 +198,31 @@ pub unsafe fn mpi_mrecv(
 }
 
 /// Begins to receive a message that was taken.
-///
-/// # Safety
-/// As for [`mpi_mrecv`]; `request` is null or writable.
-pub unsafe fn mpi_imrecv(
-    buf: *mut c_void,
+pub fn mpi_imrecv(
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    message: *mut MPI_Message,
-    request: *mut MPI_Request,
+    message: Variable<'_, MPI_Message>,
+    request: Place<'_, MPI_Request>,
 ) -> c_int {
-    if request.is_null() {
+    let Some(request) = request.there() else {
         return raise("MPI_Imrecv", Target::World, &null("request"));
-    }
-    // SAFETY: the program's promises are handed on.
-    let begun = unsafe { begin("MPI_Imrecv", buf, count, datatype, message) };
+    };
+    let begun = begin("MPI_Imrecv", buf, count, datatype, message);
     let (Taken { object, told: _told }, errors_to) = match begun {
         Ok(begun) => begun,
         Err(code) => return code,
     };
     call("MPI_Imrecv", Target::Comm(errors_to), |runtime| {
         let handle = runtime.adopt_request(object)?;
-        // SAFETY: not null, and the program promised that it is writable.
-        unsafe { request.write(handle) };
+        request.set(handle);
         Ok(())
     })
 }
 
 /// Whose error handler is responsible for a message.
-///
-/// # Safety
-/// `message` is null or a message handle.
-unsafe fn target_of(runtime: &'static Runtime, message: *mut MPI_Message) -> Target {
-    if message.is_null() {
-        return Target::World;
-    }
-    // SAFETY: not null, and the caller promised a handle.
-    let handle = unsafe { message.read() };
+fn target_of(runtime: &'static Runtime, message: Variable<'_, MPI_Message>) -> Target {
+    let Some(handle) = message.there().map(Cell::get) else { return Target::World };
     match runtime.objects().messages.find(handle.value()) {
         Some(object) => Target::Comm(object.errors_to),
         None => Target::World,
@@ -286,29 +230,23 @@ unsafe fn target_of(runtime: &'static Runtime, message: *mut MPI_Message) -> Tar
 }
 
 /// Begins the receive of a taken message; errors of the arguments have been raised already.
-///
-/// # Safety
-/// See [`mpi_mrecv`].
-unsafe fn begin(
+fn begin(
     name: &'static str,
-    buf: *mut c_void,
+    buf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    message: *mut MPI_Message,
+    message: Variable<'_, MPI_Message>,
 ) -> std::result::Result<(Taken, MPI_Comm), c_int> {
     let Some(runtime) = runtime() else { return Err(call(name, Target::World, |_| Ok(()))) };
-    // SAFETY: the caller's promises are handed on.
-    let checked = unsafe {
-        resolve_elements(runtime, count, datatype)
-            .and_then(|datatype| arguments::incoming(buf, count, &datatype))
-            .and_then(|incoming| matched(runtime, message).map(|matched| (incoming, matched)))
-    };
-    // SAFETY: as above.
-    let target = unsafe { target_of(runtime, message) };
+    let checked = resolve_elements(runtime, count, datatype)
+        .and_then(|datatype| arguments::incoming(buf, count, &datatype))
+        .and_then(|incoming| matched(runtime, message).map(|matched| (incoming, matched)));
+    let target = target_of(runtime, message);
     let (Incoming { target: into, mut unpack }, matched) =
         checked.map_err(|error| raise(name, target, &error))?;
-    // SAFETY: `matched` has seen that it is not null.
-    unsafe { message.write(MPI_MESSAGE_NULL) };
+    if let Some(message) = message.there() {
+        message.set(MPI_MESSAGE_NULL);
+    }
     let Matched::Message(MessageObject { comm, errors_to, message }, told) = matched else {
         let object = RequestObject::Over(status::NOBODY);
         return Ok((Taken { object, told: None }, MPI_COMM_WORLD));
@@ -332,16 +270,14 @@ unsafe fn begin(
 mod tests {
     use super::*;
     use crate::bodies::{communicators, point_to_point, testing};
+    use crate::claims::Sent;
 
     /// Sends eight bytes to this process in a communicator, and takes them as a message.
     fn message_in(comm: MPI_Comm) -> MPI_Message {
         let (number, mut message) = (7u64, MPI_MESSAGE_NULL);
-        // SAFETY: a number that is sent, and room for a handle.
-        unsafe {
-            let sent = point_to_point::mpi_send((&raw const number).cast(), 1, MPI_UINT64_T, 0, 1, comm);
-            let found = mpi_mprobe(0, 1, comm, &raw mut message, std::ptr::null_mut());
-            assert_eq!((sent, found), (MPI_SUCCESS, MPI_SUCCESS));
-        }
+        let sent = point_to_point::mpi_send(Sent::of(&[number]), 1, MPI_UINT64_T, 0, 1, comm);
+        let found = mpi_mprobe(0, 1, comm, Place::of(&mut message), StatusPlace::IGNORED);
+        assert_eq!((sent, found), (MPI_SUCCESS, MPI_SUCCESS));
         message
     }
 
@@ -350,12 +286,12 @@ mod tests {
     fn a_communicator_that_is_freed_while_a_taken_message_is_received_lingers_until_its_error_is_told() {
         let runtime = testing::start();
         let mut comm = MPI_COMM_NULL;
-        // SAFETY: a handle, and room for another one.
-        let made = unsafe { communicators::mpi_comm_dup(MPI_COMM_SELF, &raw mut comm) };
+        let made = communicators::mpi_comm_dup(MPI_COMM_SELF, Place::of(&mut comm));
         assert_eq!(made, MPI_SUCCESS);
-        let (mut message, mut room) = (message_in(comm), 0u32);
-        // SAFETY: room for one number that is shorter than the message, and a message.
-        let begun = unsafe { begin("a test", (&raw mut room).cast(), 1, MPI_UINT32_T, &raw mut message) };
+        let (mut message, mut room) = (message_in(comm), [0u32]);
+        let begun = Received::lend(&mut room, |room| {
+            begin("a test", room, 1, MPI_UINT32_T, Variable::of(&mut message))
+        });
         let (taken, errors_to) = begun.expect("the arguments are right");
         assert!(matches!(taken.object, RequestObject::Failed { .. }) && errors_to == comm);
         communicators::free(runtime, comm).unwrap();

@@ -1,6 +1,6 @@
 //! Collective operations that combine data (MPI 5.0 §6.9 to §6.13), in each of their [ways](crate::bodies::ways).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use weft::collectives::{self, Collective, Crossing, Operator, Uneven};
 use weft::{Class, Communicator, Error, Rank, Result};
@@ -12,6 +12,7 @@ use crate::bodies::datatypes::resolve_committed;
 use crate::bodies::operators::{self, Operation};
 use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
+use crate::claims::{Received, Sent};
 use crate::convert::Counts;
 use crate::state::Runtime;
 use crate::types::*;
@@ -37,7 +38,13 @@ impl Reduction {
     }
 
     /// Compares the calls of all ranks (`WEFT_CHECK`); `more` is what must be the same beside operator and length.
-    fn check(&self, way: &Way, comm: &Communicator, more: impl FnOnce() -> String, count: i64) -> Result<()> {
+    fn check(
+        &self,
+        way: &Way<'_>,
+        comm: &Communicator,
+        more: impl FnOnce() -> String,
+        count: i64,
+    ) -> Result<()> {
         way.check(comm, || {
             let call = way.name().to_string() + &more();
             match &self.operation {
@@ -65,39 +72,39 @@ impl Reduction {
     }
 
     /// The operation on these buffers.
-    fn describe(self, what: What, gives: Side, gets: Side, loaded: bool) -> Described {
+    fn describe(self, what: What, gives: Side<Sent>, gets: Side<Received>, loaded: bool) -> Described {
         self.combining(Described::new(what, gives, gets, loaded))
     }
 }
 
 /// Combines everybody's elements; the root gets the result.
-///
-/// # Safety
-/// `sendbuf` holds `count` elements; at the root `recvbuf` has room for as many; see [`Way::call`], here and below.
-pub unsafe fn mpi_reduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+pub fn mpi_reduce(
+    sendbuf: Sent,
+    recvbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    let plain = unsafe { plain::reduce(&way, (sendbuf, count, datatype), recvbuf, op, root, comm) };
+    let plain = plain::reduce(&way, (sendbuf, count, datatype), recvbuf, op, root, comm);
     if let Some(code) = plain {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let reduction = || Reduction::new(runtime, count, datatype, op);
-            let side = |buffer| across::part(runtime, buffer, count, datatype);
-            return two.reduce(root, reduction, || side(sendbuf), || side(recvbuf));
+            let gives = || across::part(runtime, sendbuf, count, datatype);
+            let gets = || across::part(runtime, recvbuf, count, datatype);
+            return two.reduce(root, reduction, gives, gets);
         }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
-        refuse_in_place(if here { recvbuf } else { sendbuf })?;
+        match here {
+            true => refuse_in_place(recvbuf)?,
+            false => refuse_in_place(sendbuf)?,
+        }
         let reduction = Reduction::new(runtime, count, datatype, op)?;
         reduction.check(&way, comm, || format!(", root {}", root.0), count)?;
         let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
@@ -105,14 +112,13 @@ pub unsafe fn mpi_reduce(
         let what = What::Even(Collective::Reduce(root, reduction.shaped(in_place)));
         Ok(reduction.describe(what, gives, gets, in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The arguments of a reduction whose result every rank gets.
 struct Everywhere {
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+    sendbuf: Sent,
+    recvbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
@@ -120,11 +126,9 @@ struct Everywhere {
 }
 
 impl Everywhere {
-    /// # Safety
-    /// `sendbuf` holds `count` elements, and `recvbuf` has room for as many; see [`Way::call`].
-    unsafe fn call(
+    fn call(
         self,
-        way: &Way,
+        way: &Way<'_>,
         collective: fn(collectives::Reduction) -> Collective,
         crossing: Option<fn(usize, Operator) -> Crossing>,
     ) -> c_int {
@@ -136,8 +140,9 @@ impl Everywhere {
                 let crossing = crossing.ok_or_else(|| two.refuse())?;
                 let reduction = Reduction::new(runtime, count, datatype, op)?;
                 let crossing = crossing(reduction.count, reduction.operator);
-                let side = |buffer| across::part(runtime, buffer, count, datatype);
-                return Ok(reduction.combining(two.even(crossing, side(sendbuf)?, side(recvbuf)?)?));
+                let gives = across::part(runtime, sendbuf, count, datatype)?;
+                let gets = across::part(runtime, recvbuf, count, datatype)?;
+                return Ok(reduction.combining(two.even(crossing, gives, gets)?));
             }
             let reduction = Reduction::new(runtime, count, datatype, op)?;
             let collective = collective(reduction.shaped(in_place));
@@ -155,100 +160,76 @@ impl Everywhere {
             // What stands in the output is loaded in any case: among those who live the first may be another one.
             Ok(reduction.describe(What::Even(collective), gives, gets, !gets_nothing))
         };
-        // SAFETY: the caller's promises are handed on.
-        unsafe { way.call(comm, describe) }
+        way.call(comm, describe)
     }
 }
 
 /// Combines everybody's elements; all get the result.
-///
-/// # Safety
-/// `sendbuf` holds `count` elements, and `recvbuf` has room for as many.
-pub unsafe fn mpi_allreduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+pub fn mpi_allreduce(
+    sendbuf: Sent,
+    recvbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::allreduce(&way, sendbuf, (recvbuf, count, datatype), op, comm) } {
+    if let Some(code) = plain::allreduce(&way, sendbuf, (recvbuf, count, datatype), op, comm) {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
-    // SAFETY: the program's promises are handed on.
-    unsafe {
-        everywhere.call(
-            &way,
-            Collective::Allreduce,
-            Some(|count, operator| Crossing::Allreduce { count, operator }),
-        )
-    }
+    everywhere.call(
+        &way,
+        Collective::Allreduce,
+        Some(|count, operator| Crossing::Allreduce { count, operator }),
+    )
 }
 
 /// Combines the elements of ranks 0 to this one.
-///
-/// # Safety
-/// `sendbuf` holds `count` elements, and `recvbuf` has room for as many.
-pub unsafe fn mpi_scan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+pub fn mpi_scan(
+    sendbuf: Sent,
+    recvbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::scan(&way, false, sendbuf, (recvbuf, count, datatype), op, comm) } {
+    if let Some(code) = plain::scan(&way, false, sendbuf, (recvbuf, count, datatype), op, comm) {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
-    // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call(&way, Collective::Scan, None) }
+    everywhere.call(&way, Collective::Scan, None)
 }
 
 /// Combines the elements of the ranks below this one.
-///
-/// # Safety
-/// `sendbuf` holds `count` elements, and `recvbuf` has room for as many.
-pub unsafe fn mpi_exscan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+pub fn mpi_exscan(
+    sendbuf: Sent,
+    recvbuf: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::scan(&way, true, sendbuf, (recvbuf, count, datatype), op, comm) } {
+    if let Some(code) = plain::scan(&way, true, sendbuf, (recvbuf, count, datatype), op, comm) {
         return code;
     }
     let everywhere = Everywhere { sendbuf, recvbuf, count, datatype, op, comm };
-    // SAFETY: the program's promises are handed on.
-    unsafe { everywhere.call(&way, Collective::Exscan, None) }
+    everywhere.call(&way, Collective::Exscan, None)
 }
 
 /// Combines everybody's elements; each rank gets a block of the result.
-///
-/// # Safety
-/// `sendbuf` holds `recvcount` elements for every rank, and `recvbuf` has room for `recvcount`; in place `recvbuf`
-/// holds the elements for every rank.
-pub unsafe fn mpi_reduce_scatter_block(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
+pub fn mpi_reduce_scatter_block(
+    sendbuf: Sent,
+    recvbuf: Received,
     recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    let plain =
-        unsafe { plain::reduce_scatter_block(&way, sendbuf, (recvbuf, recvcount, datatype), op, comm) };
+    let plain = plain::reduce_scatter_block(&way, sendbuf, (recvbuf, recvcount, datatype), op, comm);
     if let Some(code) = plain {
         return code;
     }
@@ -269,25 +250,20 @@ pub unsafe fn mpi_reduce_scatter_block(
         let what = What::Even(Collective::ReduceScatterBlock(reduction.shaped(in_place)));
         Ok(reduction.describe(what, gives, gets, in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// Combines everybody's elements; each rank gets as many of the result as the counts say.
-///
-/// # Safety
-/// As for [`mpi_reduce_scatter_block`]; `recvcounts` has an entry for every rank.
-pub unsafe fn mpi_reduce_scatter(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
+pub fn mpi_reduce_scatter(
+    sendbuf: Sent,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
-    // SAFETY: the program's promises are handed on.
-    let plain = unsafe { plain::reduce_scatter(&way, sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+    let plain = plain::reduce_scatter(&way, sendbuf, recvbuf, recvcounts, datatype, op, comm);
     if let Some(code) = plain {
         return code;
     }
@@ -295,10 +271,9 @@ pub unsafe fn mpi_reduce_scatter(
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
         if recvcounts.is_null() {
-            return Err(crate::bodies::world::null("recvcounts"));
+            return Err(crate::claims::null("recvcounts"));
         }
-        // SAFETY: not null, and the program promised an entry for every rank.
-        let counts: Vec<i64> = (0..comm.size() as usize).map(|rank| unsafe { recvcounts.at(rank) }).collect();
+        let counts: Vec<i64> = (0..comm.size() as usize).map(|rank| recvcounts.at(rank)).collect();
         if let Some(bad) = counts.iter().find(|&&count| count < 0) {
             return Err(too_many(*bad));
         }
@@ -321,19 +296,18 @@ pub unsafe fn mpi_reduce_scatter(
         let what = What::Uneven { what, sends: Some(collectives::packed(lengths)) };
         Ok(reduction.describe(what, gives, gets, in_place))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The buffers of the two above. In place, the elements behind the result stay as they are, so it does no harm that they are
 /// written back.
 fn blocks(
     runtime: &'static Runtime,
-    (sendbuf, recvbuf): (*const c_void, *mut c_void),
+    (sendbuf, recvbuf): (Sent, Received),
     (total, mine): (i64, i64),
     datatype: MPI_Datatype,
     in_place: bool,
-) -> Result<(Side, Side)> {
+) -> Result<(Side<Sent>, Side<Received>)> {
     let room = if in_place { total } else { mine };
     let (gives, _) = side(runtime, sendbuf, total, datatype, in_place)?;
     Ok((gives, Side::whole(recvbuf, whole(runtime, room, datatype)?)))

@@ -1,11 +1,12 @@
 //! Lists of requests, as `MPI_Waitall` and its kin are given them.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 
 use weft::claims::RequestId;
 use weft::{Class, Error, Process, Result, Wanted};
 
-use crate::bodies::world::null;
+use crate::claims::Variables;
 use crate::generated::constants::*;
 use crate::requests::{Look, SENT, left_of, named_receive, no_request};
 use crate::state::Runtime;
@@ -13,79 +14,55 @@ use crate::types::*;
 
 /// A list of requests that the program handed over.
 #[derive(Clone, Copy)]
-pub(super) struct List {
-    start: *mut MPI_Request,
-    pub(super) count: usize,
+pub(super) struct List<'call> {
+    entries: &'call [Cell<MPI_Request>],
 }
 
-impl List {
-    pub(super) fn check(count: c_int, start: *mut MPI_Request) -> Result<List> {
-        let Ok(count) = usize::try_from(count) else {
-            return Err(Error::new(Class::Count, format!("the number of requests is {count}")));
-        };
-        if start.is_null() && count > 0 {
-            return Err(null("array_of_requests"));
-        }
-        Ok(List { start, count })
+impl<'call> List<'call> {
+    pub(super) fn check(count: c_int, entries: Variables<'call, MPI_Request>) -> Result<List<'call>> {
+        Ok(List { entries: entries.checked(check_count(count)?, "array_of_requests")? })
     }
 
-    /// # Safety
-    /// The program's array has that many entries.
-    pub(super) unsafe fn at(self, index: usize) -> MPI_Request {
-        // SAFETY: the caller's promise is handed on; `index < count` at every call.
-        unsafe { self.start.add(index).read() }
+    /// How many entries it has.
+    #[inline(always)]
+    pub(super) fn count(self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn at(self, index: usize) -> MPI_Request {
+        self.entries[index].get()
     }
 
     /// Says that the operation of an entry is over. A persistent request stays where it is.
-    ///
-    /// # Safety
-    /// The program's array has that many entries, writable.
-    pub(super) unsafe fn clear(self, index: usize) {
-        // SAFETY: as in `at`.
-        unsafe {
-            let place = self.start.add(index);
-            place.write(left_of(place.read()));
-        }
+    pub(super) fn clear(self, index: usize) {
+        let entry = &self.entries[index];
+        entry.set(left_of(entry.get()));
     }
 
     /// The same for an entry that is not persistent.
-    ///
-    /// # Safety
-    /// See [`List::clear`].
     #[inline(always)]
-    pub(super) unsafe fn clear_lent(self, index: usize) {
-        // SAFETY: as in `at`.
-        unsafe { self.start.add(index).write(MPI_REQUEST_NULL) };
+    pub(super) fn clear_lent(self, index: usize) {
+        self.entries[index].set(MPI_REQUEST_NULL);
     }
 
     /// What is to be waited for in the entry, if the engine alone knows of it.
-    ///
-    /// # Safety
-    /// See [`List::at`].
     #[inline(always)]
-    pub(super) unsafe fn wanted(self, index: usize) -> Wanted {
-        if index >= self.count {
-            return Wanted::Stop;
-        }
-        // SAFETY: the caller's promise is handed on.
-        match unsafe { self.at(index) } {
-            MPI_REQUEST_NULL | SENT => Wanted::Nothing,
-            request => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
+    pub(super) fn wanted(self, index: usize) -> Wanted {
+        match self.entries.get(index).map(Cell::get) {
+            None => Wanted::Stop,
+            Some(MPI_REQUEST_NULL | SENT) => Wanted::Nothing,
+            Some(request) => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
         }
     }
 
     /// An error if one of the entries is neither null nor a request.
-    ///
-    /// # Safety
-    /// See [`List::at`].
-    pub(super) unsafe fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
+    pub(super) fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
         let mut index = 0;
-        while index < self.count {
-            // SAFETY: the caller's promise is handed on.
-            index += runtime.process().count_lent(|place| unsafe { self.wanted(index + place) });
-            if index < self.count {
-                // SAFETY: as above.
-                let request = unsafe { self.at(index) };
+        while index < self.count() {
+            index += runtime.process().count_lent(|place| self.wanted(index + place));
+            if index < self.count() {
+                let request = self.at(index);
                 if !runtime.is_request(request) {
                     return Err(no_request(request));
                 }
@@ -96,23 +73,32 @@ impl List {
     }
 
     /// The entries that are neither null nor inactive, with their positions; an error if one of them is no request.
-    ///
-    /// # Safety
-    /// See [`List::at`].
-    pub(super) unsafe fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
-        let mut active = Vec::new();
-        for index in 0..self.count {
-            // SAFETY: the caller's promise is handed on.
-            let request = unsafe { self.at(index) };
-            if request == MPI_REQUEST_NULL {
-                continue;
-            }
-            match runtime.look_at_request(request)? {
-                Look::Inactive => {}
-                look => active.push((index, look)),
-            }
+    pub(super) fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
+        active(runtime, self.entries.iter().map(Cell::get))
+    }
+}
+
+/// Those requests that are neither null nor inactive, with their positions; an error if one of them is no
+/// request.
+pub(super) fn active(
+    runtime: &'static Runtime,
+    requests: impl Iterator<Item = MPI_Request>,
+) -> Result<Vec<(usize, Look)>> {
+    let mut active = Vec::new();
+    for (index, request) in requests.enumerate().filter(|(_, request)| *request != MPI_REQUEST_NULL) {
+        match runtime.look_at_request(request)? {
+            Look::Inactive => {}
+            look => active.push((index, look)),
         }
-        Ok(active)
+    }
+    Ok(active)
+}
+
+/// A number of requests.
+pub(super) fn check_count(count: c_int) -> Result<i64> {
+    match count {
+        0.. => Ok(i64::from(count)),
+        _ => Err(Error::new(Class::Count, format!("the number of requests is {count}"))),
     }
 }
 

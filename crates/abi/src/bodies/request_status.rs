@@ -8,8 +8,8 @@ use weft::{Communicator, Result};
 
 use crate::bodies::generalized::Generalized;
 use crate::bodies::partitioned::Receiver;
-use crate::bodies::request_lists::{List, ready};
-use crate::bodies::world::null;
+use crate::bodies::request_lists::{active, check_count, ready};
+use crate::claims::{List, Place, Places, StatusPlace, StatusPlaces};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Objects, RequestObject};
@@ -19,157 +19,118 @@ use crate::status;
 use crate::types::*;
 
 /// Whether a request is over.
-///
-/// # Safety
-/// `flag` and `status` are null or writable.
-pub unsafe fn mpi_request_get_status(
+pub fn mpi_request_get_status(
     request: MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    flag: Place<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     call("MPI_Request_get_status", Target::World, |runtime| {
-        if flag.is_null() {
-            return Err(null("flag"));
-        }
+        let flag = flag.checked("flag")?;
         if request == MPI_REQUEST_NULL {
-            // SAFETY: `flag` is not null, and the program promised that both are writable.
-            unsafe {
-                flag.write(1);
-                status::write_empty(status);
-            }
+            flag.set(1);
+            status.write_empty();
             return Ok(());
         }
         let found = glance(runtime, request)?;
-        // SAFETY: `flag` is not null, and the program promised that both are writable.
-        unsafe {
-            flag.write(c_int::from(found.is_some()));
-            if let Some(found) = found {
-                status::write(status, &found);
-            }
+        flag.set(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status.write(&found);
         }
         Ok(())
     })
 }
 
 /// Whether any one is over, and which.
-///
-/// # Safety
-/// `array_of_requests` has `count` entries; `indx`, `flag` and `status` are null or writable.
-pub unsafe fn mpi_request_get_status_any(
+pub fn mpi_request_get_status_any(
     count: c_int,
-    array_of_requests: *const MPI_Request,
-    indx: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    array_of_requests: List<'_, MPI_Request>,
+    indx: Place<'_, c_int>,
+    flag: Place<'_, c_int>,
+    status: StatusPlace<'_>,
 ) -> c_int {
     call("MPI_Request_get_status_any", Target::World, |runtime| {
-        if indx.is_null() || flag.is_null() {
-            return Err(null(if flag.is_null() { "flag" } else { "indx" }));
-        }
-        // SAFETY: the program's promises are handed on; `indx` and `flag` are not null.
-        unsafe {
-            let (list, active) = looked_at(runtime, count, array_of_requests)?;
-            let place = ready(&active).first().map(|&place| active[place].0);
-            flag.write(c_int::from(active.is_empty() || place.is_some()));
-            indx.write(place.map_or(MPI_UNDEFINED, |place| place as c_int));
-            match place {
-                Some(place) => {
-                    status::write(status, &glance(runtime, list.at(place))?.unwrap_or(status::EMPTY));
-                }
-                None if active.is_empty() => {
-                    status::write_empty(status);
-                }
-                None => {}
-            }
+        let (flag, indx) = (flag.checked("flag")?, indx.checked("indx")?);
+        let (list, active) = looked_at(runtime, count, array_of_requests)?;
+        let place = ready(&active).first().map(|&place| active[place].0);
+        flag.set(c_int::from(active.is_empty() || place.is_some()));
+        indx.set(place.map_or(MPI_UNDEFINED, |place| place as c_int));
+        match place {
+            Some(place) => status.write(&glance(runtime, list[place])?.unwrap_or(status::EMPTY)),
+            None if active.is_empty() => status.write_empty(),
+            None => {}
         }
         Ok(())
     })
 }
 
 /// Whether all are over. Requests that are null or were not started count as over, with an empty status.
-///
-/// # Safety
-/// `array_of_requests` has `count` entries; `flag` is null or writable; `array_of_statuses` is null or has `count`
-/// entries.
-pub unsafe fn mpi_request_get_status_all(
+pub fn mpi_request_get_status_all(
     count: c_int,
-    array_of_requests: *const MPI_Request,
-    flag: *mut c_int,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: List<'_, MPI_Request>,
+    flag: Place<'_, c_int>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
     call("MPI_Request_get_status_all", Target::World, |runtime| {
-        if flag.is_null() {
-            return Err(null("flag"));
+        let flag = flag.checked("flag")?;
+        let (list, active) = looked_at(runtime, count, array_of_requests)?;
+        let all = ready(&active).len() == active.len();
+        flag.set(c_int::from(all));
+        let statuses = array_of_statuses.of_count(list.len());
+        if !all || statuses.are_ignored() {
+            return Ok(());
         }
-        // SAFETY: the program's promises are handed on; `flag` is not null.
-        unsafe {
-            let (list, active) = looked_at(runtime, count, array_of_requests)?;
-            let all = ready(&active).len() == active.len();
-            flag.write(c_int::from(all));
-            if !all || array_of_statuses.is_null() {
-                return Ok(());
-            }
-            for index in 0..list.count {
-                let found = match list.at(index) {
-                    MPI_REQUEST_NULL => None,
-                    request => glance(runtime, request)?,
-                };
-                status::write(array_of_statuses.add(index), &found.unwrap_or(status::EMPTY));
-            }
+        for (index, request) in list.iter().enumerate() {
+            let found = match *request {
+                MPI_REQUEST_NULL => None,
+                request => glance(runtime, request)?,
+            };
+            statuses.at(index).write(&found.unwrap_or(status::EMPTY));
         }
         Ok(())
     })
 }
 
 /// Which are over.
-///
-/// # Safety
-/// `array_of_requests` has `incount` entries, `array_of_indices` and `array_of_statuses` are null or have as many;
-/// `outcount` is null or writable.
-pub unsafe fn mpi_request_get_status_some(
+pub fn mpi_request_get_status_some(
     incount: c_int,
-    array_of_requests: *const MPI_Request,
-    outcount: *mut c_int,
-    array_of_indices: *mut c_int,
-    array_of_statuses: *mut MPI_Status,
+    array_of_requests: List<'_, MPI_Request>,
+    outcount: Place<'_, c_int>,
+    array_of_indices: Places<'_, c_int>,
+    array_of_statuses: StatusPlaces<'_>,
 ) -> c_int {
     call("MPI_Request_get_status_some", Target::World, |runtime| {
-        if outcount.is_null() || array_of_indices.is_null() && incount > 0 {
-            return Err(null(if outcount.is_null() { "outcount" } else { "array_of_indices" }));
+        let outcount = outcount.checked("outcount")?;
+        let indices = array_of_indices.checked(i64::from(incount.max(0)), "array_of_indices")?;
+        let (list, active) = looked_at(runtime, incount, array_of_requests)?;
+        if active.is_empty() {
+            outcount.set(MPI_UNDEFINED);
+            return Ok(());
         }
-        // SAFETY: the program's promises are handed on; `outcount` is not null.
-        unsafe {
-            let (list, active) = looked_at(runtime, incount, array_of_requests)?;
-            if active.is_empty() {
-                outcount.write(MPI_UNDEFINED);
-                return Ok(());
+        let statuses = array_of_statuses.of_count(list.len());
+        let found = ready(&active);
+        for (at, place) in found.iter().enumerate() {
+            let index = active[*place].0;
+            indices.set(at, index as c_int);
+            if !statuses.are_ignored() {
+                let found = glance(runtime, list[index])?.unwrap_or(status::EMPTY);
+                statuses.at(at).write(&found);
             }
-            let found = ready(&active);
-            for (at, place) in found.iter().enumerate() {
-                let index = active[*place].0;
-                array_of_indices.add(at).write(index as c_int);
-                if !array_of_statuses.is_null() {
-                    let found = glance(runtime, list.at(index))?.unwrap_or(status::EMPTY);
-                    status::write(array_of_statuses.add(at), &found);
-                }
-            }
-            outcount.write(found.len() as c_int);
         }
+        outcount.set(found.len() as c_int);
         Ok(())
     })
 }
 
-/// # Safety
-/// `requests` has `count` entries.
-unsafe fn looked_at(
+/// The requests of an array, and those of them that are neither null nor inactive, with their positions.
+type LookedAt<'call> = (&'call [MPI_Request], Vec<(usize, Look)>);
+
+fn looked_at<'call>(
     runtime: &'static Runtime,
     count: c_int,
-    requests: *const MPI_Request,
-) -> Result<(List, Vec<(usize, Look)>)> {
-    let list = List::check(count, requests.cast_mut())?;
-    // SAFETY: the caller's promise is handed on; nothing here writes there.
-    let active = unsafe { list.active(runtime)? };
-    Ok((list, active))
+    requests: List<'call, MPI_Request>,
+) -> Result<LookedAt<'call>> {
+    let list = requests.slice(check_count(count)?, "array_of_requests")?;
+    Ok((list, active(runtime, list.iter().copied())?))
 }
 
 /// Where the status of an operation that is over is to be found.

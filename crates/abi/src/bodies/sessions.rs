@@ -3,7 +3,7 @@
 //! A process joins its job with the first of them, or with `MPI_Init`. Sessions live in a table of the process, since
 //! they come before there is a runtime. All of them show the same process sets.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 use weft::sets::ProcessSet;
@@ -13,8 +13,7 @@ use crate::bodies::buffered::Slot;
 use crate::bodies::error_handlers::{another_reference, release, resolve_for_session, retain};
 use crate::bodies::groups;
 use crate::bodies::info::{self, Pairs};
-use crate::bodies::pointers::{Place, put_text, text};
-use crate::bodies::world::null;
+use crate::claims::{Place, Text, TextPlace, Variable, null};
 use crate::entry::Target;
 use crate::errors::{call_handler, finish, raise};
 use crate::generated::constants::*;
@@ -82,13 +81,10 @@ pub(crate) fn of_session(
 }
 
 /// Opens a session. Its errors go to the error handler that it is given, also those of this call.
-///
-/// # Safety
-/// `session` is null or writable.
-pub unsafe fn mpi_session_init(
+pub fn mpi_session_init(
     info: MPI_Info,
     errhandler: MPI_Errhandler,
-    session: *mut MPI_Session,
+    session: Place<'_, MPI_Session>,
 ) -> c_int {
     const NAME: &str = "MPI_Session_init";
     let handler = match resolve_for_session(errhandler) {
@@ -101,8 +97,7 @@ pub unsafe fn mpi_session_init(
         return raise(NAME, Target::World, &too_many());
     };
     retain(errhandler);
-    // SAFETY: the program's promise is handed on.
-    let opened = unsafe { Place::new(session, "session") }.and_then(|place| {
+    let opened = session.checked("session").and_then(|place| {
         let asked = info::pairs(info)?;
         let runtime = state::open_session()?;
         look(handle, |object| object.hints = hints(runtime, &asked))?;
@@ -145,17 +140,13 @@ fn forget(session: MPI_Session) -> Option<SessionObject> {
 }
 
 /// Closes a session. What was made of it is the program's to free, before this or after it.
-///
-/// # Safety
-/// `session` is null or a session, writable.
-pub unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
+pub fn mpi_session_finalize(session: Variable<'_, MPI_Session>) -> c_int {
     const NAME: &str = "MPI_Session_finalize";
-    // SAFETY: the program's promise is handed on.
-    let place = match unsafe { Place::new(session, "session") } {
+    let place = match session.checked("session") {
         Ok(place) => place,
         Err(error) => return raise(NAME, Target::World, &error),
     };
-    let handle = place.value();
+    let handle = place.get();
     of_session(NAME, handle, |runtime| {
         // Another thread may have been faster. What is buffered is waited for.
         drop(forget(handle).ok_or_else(|| no_session(handle))?);
@@ -166,31 +157,23 @@ pub unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
 }
 
 /// The hints of a session, and what it provides.
-///
-/// # Safety
-/// `info_used` is null or writable.
-pub unsafe fn mpi_session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
+pub fn mpi_session_get_info(session: MPI_Session, info_used: Place<'_, MPI_Info>) -> c_int {
     of_session("MPI_Session_get_info", session, |_| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info_used, "info_used")? };
+        let place = info_used.checked("info_used")?;
         place.set(info::adopt(look(session, |object| object.hints.clone())?)?);
         Ok(())
     })
 }
 
 /// How many process sets this process is in.
-///
-/// # Safety
-/// `npset_names` is null or writable.
-pub unsafe fn mpi_session_get_num_psets(
+pub fn mpi_session_get_num_psets(
     session: MPI_Session,
     info: MPI_Info,
-    npset_names: *mut c_int,
+    npset_names: Place<'_, c_int>,
 ) -> c_int {
     of_session("MPI_Session_get_num_psets", session, |runtime| {
         info::check(info)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(npset_names, "npset_names")? };
+        let place = npset_names.checked("npset_names")?;
         place.set(runtime.sets().len() as c_int);
         Ok(())
     })
@@ -198,22 +181,18 @@ pub unsafe fn mpi_session_get_num_psets(
 
 /// The name of process set number `n`, cut to `pset_len` bytes with its zero byte; a length of 0 asks for the bytes
 /// that it takes.
-///
-/// # Safety
-/// `pset_len` is null or writable, `pset_name` is null or has that many bytes.
-pub unsafe fn mpi_session_get_nth_pset(
+pub fn mpi_session_get_nth_pset(
     session: MPI_Session,
     info: MPI_Info,
     n: c_int,
-    pset_len: *mut c_int,
-    pset_name: *mut c_char,
+    pset_len: Variable<'_, c_int>,
+    pset_name: TextPlace<'_>,
 ) -> c_int {
     of_session("MPI_Session_get_nth_pset", session, |runtime| {
         info::check(info)?;
-        // SAFETY: the program's promise is handed on.
-        let length = unsafe { Place::new(pset_len, "pset_len")? };
-        let room = usize::try_from(length.value())
-            .map_err(|_| Error::new(Class::Argument, format!("pset_len is {}", length.value())))?;
+        let length = pset_len.checked("pset_len")?;
+        let room = usize::try_from(length.get())
+            .map_err(|_| Error::new(Class::Argument, format!("pset_len is {}", length.get())))?;
         if room > 0 && pset_name.is_null() {
             return Err(null("pset_name"));
         }
@@ -224,19 +203,15 @@ pub unsafe fn mpi_session_get_nth_pset(
             return Err(Error::new(Class::Argument, what));
         };
         if room > 0 {
-            // SAFETY: not null, and the program promised that many bytes.
-            unsafe { put_text(pset_name, set.name().as_bytes(), room) };
+            pset_name.put(set.name().as_bytes(), room);
         }
         length.set(set.name().len() as c_int + 1);
         Ok(())
     })
 }
 
-/// # Safety
-/// `name` is null, or ends with a zero byte and stays as it is until the MPI call returns.
-unsafe fn set_named(runtime: &'static Runtime, name: *const c_char) -> Result<Option<&'static ProcessSet>> {
-    // SAFETY: the caller's promise is handed on.
-    let name = unsafe { text(name) }.ok_or_else(|| null("pset_name"))?;
+fn set_named(runtime: &'static Runtime, name: Text<'_>) -> Result<Option<&'static ProcessSet>> {
+    let name = name.bytes().ok_or_else(|| null("pset_name"))?;
     Ok(std::str::from_utf8(name).ok().and_then(|name| runtime.sets().find(name)))
 }
 
@@ -248,17 +223,13 @@ fn no_set(runtime: &'static Runtime) -> Error {
 }
 
 /// What is known of a process set: its size, under the key `mpi_size`.
-///
-/// # Safety
-/// `pset_name` is null or ends with a zero byte, `info` is null or writable.
-pub unsafe fn mpi_session_get_pset_info(
+pub fn mpi_session_get_pset_info(
     session: MPI_Session,
-    pset_name: *const c_char,
-    info: *mut MPI_Info,
+    pset_name: Text<'_>,
+    info: Place<'_, MPI_Info>,
 ) -> c_int {
     of_session("MPI_Session_get_pset_info", session, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let (place, set) = unsafe { (Place::new(info, "info")?, set_named(runtime, pset_name)?) };
+        let (place, set) = (info.checked("info")?, set_named(runtime, pset_name)?);
         let set = set.ok_or_else(|| no_set(runtime))?;
         place.set(info::adopt([("mpi_size", set.group().size().to_string())].into_iter().collect())?);
         Ok(())
@@ -267,17 +238,13 @@ pub unsafe fn mpi_session_get_pset_info(
 
 /// The processes of a set. Where there is no set of that name the group is `MPI_GROUP_NULL` (MPI 5.0 §7.3.2), and
 /// the call an error.
-///
-/// # Safety
-/// `pset_name` is null or ends with a zero byte, `newgroup` is null or writable.
-pub unsafe fn mpi_group_from_session_pset(
+pub fn mpi_group_from_session_pset(
     session: MPI_Session,
-    pset_name: *const c_char,
-    newgroup: *mut MPI_Group,
+    pset_name: Text<'_>,
+    newgroup: Place<'_, MPI_Group>,
 ) -> c_int {
     of_session("MPI_Group_from_session_pset", session, |runtime| {
-        // SAFETY: the program's promise is handed on.
-        let (place, set) = unsafe { (Place::new(newgroup, "newgroup")?, set_named(runtime, pset_name)?) };
+        let (place, set) = (newgroup.checked("newgroup")?, set_named(runtime, pset_name)?);
         let Some(set) = set else {
             place.set(MPI_GROUP_NULL);
             return Err(no_set(runtime));
@@ -288,10 +255,7 @@ pub unsafe fn mpi_group_from_session_pset(
 }
 
 /// Attaches an error handler to a session.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> c_int {
+pub fn mpi_session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> c_int {
     of_session("MPI_Session_set_errhandler", session, |_| {
         let handler = resolve_for_session(errhandler)?;
         retain(errhandler);
@@ -305,23 +269,16 @@ pub unsafe fn mpi_session_set_errhandler(session: MPI_Session, errhandler: MPI_E
 }
 
 /// The error handler of a session, as a new reference.
-///
-/// # Safety
-/// `errhandler` is null or writable.
-pub unsafe fn mpi_session_get_errhandler(session: MPI_Session, errhandler: *mut MPI_Errhandler) -> c_int {
+pub fn mpi_session_get_errhandler(session: MPI_Session, errhandler: Place<'_, MPI_Errhandler>) -> c_int {
     of_session("MPI_Session_get_errhandler", session, |_| {
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(errhandler, "errhandler")? };
+        let place = errhandler.checked("errhandler")?;
         place.set(another_reference(look(session, |object| object.errhandler)?));
         Ok(())
     })
 }
 
 /// Calls the error handler of a session with an error code.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
+pub fn mpi_session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
     const NAME: &str = "MPI_Session_call_errhandler";
     of_session(NAME, session, |_| {
         call_handler(NAME, Target::Session(session), errorcode);

@@ -15,8 +15,7 @@ pub(crate) fn start() -> &'static Runtime {
     STARTED.call_once(|| {
         state::start(MPI_THREAD_MULTIPLE).expect("a process without a launcher is a job of its own");
         for comm in [MPI_COMM_WORLD, MPI_COMM_SELF] {
-            // SAFETY: both arguments are handles.
-            let code = unsafe { super::error_handlers::mpi_comm_set_errhandler(comm, MPI_ERRORS_RETURN) };
+            let code = super::error_handlers::mpi_comm_set_errhandler(comm, MPI_ERRORS_RETURN);
             assert_eq!(code, MPI_SUCCESS);
         }
     });

@@ -3,27 +3,24 @@
 pub mod graphs;
 pub mod neighbours;
 
+use std::cell::Cell;
 use std::ffi::c_int;
 
 use weft::{Class, Communicator, Error, Grid, Rank, Result, Stencil, Topology};
 
 use crate::bodies::communicator_hints::stencil_of;
 use crate::bodies::communicators::{check, hand_out_if};
-use crate::bodies::pointers::{Place, array, check_array};
+use crate::claims::{List, Place, Places, Variables};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::state::call;
 use crate::types::*;
 
 /// The kind of a communicator's topology.
-///
-/// # Safety
-/// `status` is null or writable.
-pub unsafe fn mpi_topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
+pub fn mpi_topo_test(comm: MPI_Comm, status: Place<'_, c_int>) -> c_int {
     call("MPI_Topo_test", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(status, "status")? }.set(match object.comm.topology() {
+        status.checked("status")?.set(match object.comm.topology() {
             None => MPI_UNDEFINED,
             Some(Topology::Grid(_)) => MPI_CART,
             Some(Topology::Graph(_)) => MPI_GRAPH,
@@ -34,38 +31,29 @@ pub unsafe fn mpi_topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
 }
 
 /// Balanced extents for the axes whose entry is 0.
-///
-/// # Safety
-/// `dims` is null or has `ndims` entries, writable.
-pub unsafe fn mpi_dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
+pub fn mpi_dims_create(nnodes: c_int, ndims: c_int, dims: Variables<'_, c_int>) -> c_int {
     call("MPI_Dims_create", Target::World, |_| {
-        // SAFETY: the program's promise is handed on.
-        let given = unsafe { array(dims, axes(ndims)?, "dims")? };
-        let mut extents = given.to_vec();
+        let dims = dims.checked(axes(ndims)?, "dims")?;
+        let mut extents: Vec<c_int> = dims.iter().map(Cell::get).collect();
         weft::dims_create(nnodes, &mut extents)
             .map_err(|error| Error::of_text(Class::Dimensions, &error.to_string()))?;
-        // SAFETY: checked above, and the program promised that it is writable.
-        unsafe { put(&extents, dims) };
+        dims.iter().zip(extents).for_each(|(place, extent)| place.set(extent));
         Ok(())
     })
 }
 
 /// A communicator whose ranks are the cells of a grid.
-///
-/// # Safety
-/// `dims` and `periods` are null or have `ndims` entries, `comm_cart` is null or writable.
-pub unsafe fn mpi_cart_create(
+pub fn mpi_cart_create(
     comm_old: MPI_Comm,
     ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
+    dims: List<'_, c_int>,
+    periods: List<'_, c_int>,
     reorder: c_int,
-    comm_cart: *mut MPI_Comm,
+    comm_cart: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Cart_create", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_cart)?;
-        // SAFETY: the program's promise is handed on.
-        let asked = unsafe { Asked::new(ndims, dims, periods)? };
+        let (object, comm_cart) = check(runtime, comm_old, comm_cart)?;
+        let asked = Asked::new(ndims, dims, periods)?;
         let hint = if reorder == 0 { None } else { stencil_of(&object) };
         let words = || {
             format!("MPI_Cart_create, {}, reorder {}{}", asked.words(), reorder != 0, told(hint.as_deref()))
@@ -76,26 +64,21 @@ pub unsafe fn mpi_cart_create(
             0 => object.comm.create_grid(&grid)?,
             _ => object.comm.create_mapped_grid(&grid, &stencil(hint.as_deref(), &grid))?,
         };
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, new, &object, comm_old, comm_cart) }
+        hand_out_if(runtime, new, &object, comm_old, comm_cart)
     })
 }
 
 /// The rank that this process would get on the grid if ranks may change. Collective.
-///
-/// # Safety
-/// `dims` and `periods` are null or have `ndims` entries, `newrank` is null or writable.
-pub unsafe fn mpi_cart_map(
+pub fn mpi_cart_map(
     comm: MPI_Comm,
     ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-    newrank: *mut c_int,
+    dims: List<'_, c_int>,
+    periods: List<'_, c_int>,
+    newrank: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Cart_map", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (asked, place) = unsafe { (Asked::new(ndims, dims, periods)?, Place::new(newrank, "newrank")?) };
+        let (asked, place) = (Asked::new(ndims, dims, periods)?, newrank.checked("newrank")?);
         let hint = stencil_of(&object);
         object.comm.check(|| format!("MPI_Cart_map, {}{}", asked.words(), told(hint.as_deref())))?;
         if asked.extents(&object.comm)?.contains(&0) {
@@ -128,16 +111,13 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// # Safety
-    /// Both arrays are null or have `ndims` entries.
-    pub(crate) unsafe fn new<'a>(
+    pub(crate) fn new<'a>(
         ndims: c_int,
-        dims: *const c_int,
-        periods: *const c_int,
+        dims: List<'a, c_int>,
+        periods: List<'a, c_int>,
     ) -> Result<Asked<'a>> {
         let count = axes(ndims)?;
-        // SAFETY: the caller's promise is handed on.
-        unsafe { Ok(Asked { dims: array(dims, count, "dims")?, periods: array(periods, count, "periods")? }) }
+        Ok(Asked { dims: dims.slice(count, "dims")?, periods: periods.slice(count, "periods")? })
     }
 
     /// For the comparison of calls (`WEFT_CHECK`).
@@ -178,17 +158,6 @@ pub(crate) fn axes(ndims: c_int) -> Result<i64> {
     Ok(i64::from(ndims))
 }
 
-/// Writes an array of the program's.
-///
-/// # Safety
-/// `place` has room for as many values, unless there are none.
-pub(crate) unsafe fn put<T: Copy>(values: &[T], place: *mut T) {
-    if !values.is_empty() {
-        // SAFETY: the caller promised the room; what is ours does not overlap it.
-        unsafe { place.copy_from_nonoverlapping(values.as_ptr(), values.len()) };
-    }
-}
-
 /// Refuses room for fewer entries than there are.
 fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
     if usize::try_from(room).is_ok_and(|room| needed <= room) {
@@ -199,44 +168,34 @@ fn check_room(room: c_int, needed: usize, name: &str) -> Result<()> {
 }
 
 /// The number of axes of the grid.
-///
-/// # Safety
-/// `ndims` is null or writable.
-pub unsafe fn mpi_cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
+pub fn mpi_cartdim_get(comm: MPI_Comm, ndims: Place<'_, c_int>) -> c_int {
     call("MPI_Cartdim_get", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promise is handed on.
-        unsafe { Place::new(ndims, "ndims")? }.set(object.comm.grid()?.axes() as c_int);
+        ndims.checked("ndims")?.set(object.comm.grid()?.axes() as c_int);
         Ok(())
     })
 }
 
 /// The grid, and this process's coordinates on it.
-///
-/// # Safety
-/// The arrays are null or have `maxdims` entries, writable.
-pub unsafe fn mpi_cart_get(
+pub fn mpi_cart_get(
     comm: MPI_Comm,
     maxdims: c_int,
-    dims: *mut c_int,
-    periods: *mut c_int,
-    coords: *mut c_int,
+    dims: Places<'_, c_int>,
+    periods: Places<'_, c_int>,
+    coords: Places<'_, c_int>,
 ) -> c_int {
     call("MPI_Cart_get", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let grid = object.comm.grid()?;
         check_room(maxdims, grid.axes(), "maxdims")?;
-        for (place, name) in [(dims, "dims"), (periods, "periods"), (coords, "coords")] {
-            check_array(place, grid.axes() as i64, name)?;
-        }
+        let axes = grid.axes() as i64;
+        let (dims, periods) = (dims.checked(axes, "dims")?, periods.checked(axes, "periods")?);
+        let coords = coords.checked(axes, "coords")?;
         let extents: Vec<c_int> = grid.dims().iter().map(|&extent| extent as c_int).collect();
         let rings: Vec<c_int> = grid.periods().iter().map(|&is_ring| c_int::from(is_ring)).collect();
-        // SAFETY: checked above, and the program promised the room.
-        unsafe {
-            put(&extents, dims);
-            put(&rings, periods);
-            put(&coordinates(grid, object.comm.rank().0), coords);
-        }
+        dims.put(&extents);
+        periods.put(&rings);
+        coords.put(&coordinates(grid, object.comm.rank().0));
         Ok(())
     })
 }
@@ -246,16 +205,11 @@ fn coordinates(grid: &Grid, rank: u32) -> Vec<c_int> {
 }
 
 /// The rank at some coordinates.
-///
-/// # Safety
-/// `coords` is null or has an entry for each axis, `rank` is null or writable.
-pub unsafe fn mpi_cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
+pub fn mpi_cart_rank(comm: MPI_Comm, coords: List<'_, c_int>, rank: Place<'_, c_int>) -> c_int {
     call("MPI_Cart_rank", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let grid = object.comm.grid()?;
-        // SAFETY: the program's promises are handed on.
-        let (asked, place) =
-            unsafe { (array(coords, grid.axes() as i64, "coords")?, Place::new(rank, "rank")?) };
+        let (asked, place) = (coords.slice(grid.axes() as i64, "coords")?, rank.checked("rank")?);
         let wide: Vec<i64> = asked.iter().copied().map(i64::from).collect();
         let cell = grid.cell(&wide).ok_or_else(|| beyond(&object.comm, grid, asked))?;
         place.set(cell as c_int);
@@ -280,18 +234,13 @@ fn beyond(comm: &Communicator, grid: &Grid, coordinates: &[c_int]) -> Error {
 }
 
 /// The coordinates of a rank.
-///
-/// # Safety
-/// `coords` is null or has `maxdims` entries, writable.
-pub unsafe fn mpi_cart_coords(comm: MPI_Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
+pub fn mpi_cart_coords(comm: MPI_Comm, rank: c_int, maxdims: c_int, coords: Places<'_, c_int>) -> c_int {
     call("MPI_Cart_coords", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let grid = object.comm.grid()?;
         let rank = member(&object.comm, rank)?;
         check_room(maxdims, grid.axes(), "maxdims")?;
-        check_array(coords, grid.axes() as i64, "coords")?;
-        // SAFETY: checked above, and the program promised the room.
-        unsafe { put(&coordinates(grid, rank), coords) };
+        coords.checked(grid.axes() as i64, "coords")?.put(&coordinates(grid, rank));
         Ok(())
     })
 }
@@ -307,21 +256,16 @@ fn member(comm: &Communicator, rank: c_int) -> Result<u32> {
 }
 
 /// The ranks down and up an axis.
-///
-/// # Safety
-/// `rank_source` and `rank_dest` are null or writable.
-pub unsafe fn mpi_cart_shift(
+pub fn mpi_cart_shift(
     comm: MPI_Comm,
     direction: c_int,
     disp: c_int,
-    rank_source: *mut c_int,
-    rank_dest: *mut c_int,
+    rank_source: Place<'_, c_int>,
+    rank_dest: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Cart_shift", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (down, up) =
-            unsafe { (Place::new(rank_source, "rank_source")?, Place::new(rank_dest, "rank_dest")?) };
+        let (down, up) = (rank_source.checked("rank_source")?, rank_dest.checked("rank_dest")?);
         let axis = usize::try_from(direction).unwrap_or(usize::MAX);
         let axes = object.comm.grid()?.axes();
         if axis >= axes {
@@ -337,19 +281,14 @@ pub unsafe fn mpi_cart_shift(
 }
 
 /// A communicator of the cells that differ along the axes that remain.
-///
-/// # Safety
-/// `remain_dims` is null or has an entry for each axis, `newcomm` is null or writable.
-pub unsafe fn mpi_cart_sub(comm: MPI_Comm, remain_dims: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
+pub fn mpi_cart_sub(comm: MPI_Comm, remain_dims: List<'_, c_int>, newcomm: Place<'_, MPI_Comm>) -> c_int {
     call("MPI_Cart_sub", Target::Comm(comm), |runtime| {
-        let object = check(runtime, comm, newcomm)?;
+        let (object, newcomm) = check(runtime, comm, newcomm)?;
         let axes = object.comm.grid()?.axes();
-        // SAFETY: the program's promise is handed on.
-        let remain = unsafe { array(remain_dims, axes as i64, "remain_dims")? };
+        let remain = remain_dims.slice(axes as i64, "remain_dims")?;
         let keep: Vec<bool> = remain.iter().map(|&keep| keep != 0).collect();
         object.comm.check(|| format!("MPI_Cart_sub, {keep:?}"))?;
         let new = object.comm.keep_axes(&keep)?;
-        // SAFETY: as in `mpi_cart_create`.
-        unsafe { hand_out_if(runtime, Some(new), &object, comm, newcomm) }
+        hand_out_if(runtime, Some(new), &object, comm, newcomm)
     })
 }

@@ -5,14 +5,14 @@
 //! Whatever is different in any respect, errors first of all, goes the general way in `point_to_point`; nothing
 //! has happened then.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use weft::claims::{Outcome, Payload, RequestId, Room, Sending};
 use weft::{Communicator, Rank, Result};
 
-use crate::arguments::is_plain;
 use crate::bodies::datatypes::row_bytes;
 use crate::calls;
+use crate::claims::{Buffer, Place, Received, Sent, Slot, StatusPlace};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -24,9 +24,9 @@ use crate::types::*;
 
 /// The bytes of a message, in the usual case.
 #[inline(always)]
-fn usual(buffer: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
+fn usual(buffer: impl Buffer, count: MPI_Count, datatype: MPI_Datatype) -> Option<usize> {
     let bytes = row_bytes(datatype, count)?;
-    is_plain(buffer).then_some(bytes)
+    buffer.is_plain().then_some(bytes)
 }
 
 struct SendAtOnce {
@@ -82,12 +82,9 @@ fn rank(number: c_int) -> Rank {
 }
 
 /// Sends as `MPI_Send` does; `None` when nothing has happened.
-///
-/// # Safety
-/// `buffer` holds `count` elements of `datatype`, readable.
 #[inline(always)]
-pub(crate) unsafe fn send(
-    buffer: *const c_void,
+pub(crate) fn send(
+    buffer: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     to: c_int,
@@ -99,8 +96,7 @@ pub(crate) unsafe fn send(
         return None;
     }
     let to = rank(to);
-    // SAFETY: the program's promise; the buffer is in use no longer than this call.
-    let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
+    let payload = buffer.payload(0, bytes);
     match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => Some(MPI_SUCCESS),
         Sending::Pending(request) => Some(finish_send(request, to, tag, comm)),
@@ -120,69 +116,51 @@ fn finish_send(request: RequestId, to: Rank, tag: c_int, comm: MPI_Comm) -> c_in
 }
 
 /// Begins to send as `MPI_Isend` does; `None` when nothing has happened.
-///
-/// # Safety
-/// `buffer` holds `count` elements of `datatype`, readable and unchanged until the request is over; `request` is null
-/// or writable.
 #[inline(always)]
-pub(crate) unsafe fn isend(
-    buffer: *const c_void,
+pub(crate) fn isend(
+    buffer: Sent,
     count: MPI_Count,
     datatype: MPI_Datatype,
     to: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> Option<c_int> {
     let bytes = usual(buffer, count, datatype)?;
-    if tag < 0 || request.is_null() {
-        return None;
-    }
+    let request = request.there().filter(|_| tag >= 0)?;
     let to = rank(to);
-    // SAFETY: the program's promise.
-    let payload = unsafe { Payload::claim(buffer.cast(), bytes) };
+    let payload = buffer.payload(0, bytes);
     let begun = match with_usual_comm(comm, SendAtOnce { payload, to, tag })? {
         Sending::Done => {
-            // SAFETY: not null, and the caller promised that it is writable.
-            unsafe { request.write(SENT) };
+            request.set(SENT);
             return Some(MPI_SUCCESS);
         }
         Sending::Pending(id) => enter_send(comm, id, to, tag),
     };
-    // SAFETY: as above.
-    Some(unsafe { hand_out("MPI_Isend", begun, request, comm) })
+    Some(hand_out("MPI_Isend", begun, request, comm))
 }
 
 /// Begins to receive as `MPI_Irecv` does; `None` when nothing has happened.
-///
-/// # Safety
-/// `buffer` has room for `count` elements of `datatype`, untouched until the request is over; `request` is null or
-/// writable.
 #[inline(always)]
-pub(crate) unsafe fn irecv(
-    buffer: *mut c_void,
+pub(crate) fn irecv(
+    buffer: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     from: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: Place<'_, MPI_Request>,
 ) -> Option<c_int> {
     let bytes = usual(buffer, count, datatype)?;
-    if tag < 0 || request.is_null() {
-        return None;
-    }
-    // SAFETY: the program's promise.
-    let room = unsafe { Room::claim(buffer.cast(), bytes) };
+    let request = request.there().filter(|_| tag >= 0)?;
+    let room = buffer.room(bytes);
     let id = with_usual_comm(comm, ReceiveLater { room, from: rank(from), tag })?;
     if let Some(handle) = receive_handle(id) {
-        // SAFETY: not null, and the caller promised that it is writable.
-        unsafe { request.write(handle) };
+        request.set(handle);
         return Some(MPI_SUCCESS);
     }
     let begun = enter_receive(comm, id);
-    // SAFETY: as above.
-    Some(unsafe { hand_out("MPI_Irecv", begun, request, comm) })
+    Some(hand_out("MPI_Irecv", begun, request, comm))
 }
 
 /// A send that goes on.
@@ -203,19 +181,16 @@ fn enter(object: RequestObject) -> Result<MPI_Request> {
     state::runtime().expect("an operation was begun").adopt_request(object)
 }
 
-/// # Safety
-/// `request` is writable.
 #[cold]
-unsafe fn hand_out(
+fn hand_out(
     name: &'static str,
     begun: Result<MPI_Request>,
-    request: *mut MPI_Request,
+    request: Slot<'_, MPI_Request>,
     comm: MPI_Comm,
 ) -> c_int {
     match begun {
         Ok(handle) => {
-            // SAFETY: the caller's promise.
-            unsafe { request.write(handle) };
+            request.set(handle);
             MPI_SUCCESS
         }
         Err(error) => finish(name, Target::Comm(comm), Err(error)),
@@ -223,18 +198,15 @@ unsafe fn hand_out(
 }
 
 /// Receives as `MPI_Recv` does; `None` when nothing has happened.
-///
-/// # Safety
-/// `buffer` has room for `count` elements of `datatype`; `status` is null or writable.
 #[inline(always)]
-pub(crate) unsafe fn receive(
-    buffer: *mut c_void,
+pub(crate) fn receive(
+    buffer: Received,
     count: MPI_Count,
     datatype: MPI_Datatype,
     from: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    status: *mut MPI_Status,
+    status: StatusPlace<'_>,
 ) -> Option<c_int> {
     let bytes = usual(buffer, count, datatype)?;
     let from = if from == MPI_ANY_SOURCE { None } else { Some(rank(from)) };
@@ -243,29 +215,23 @@ pub(crate) unsafe fn receive(
         0.. => Some(tag),
         _ => return None,
     };
-    // SAFETY: the program's promise; the buffer is in use no longer than this call.
-    let room = unsafe { Room::claim(buffer.cast(), bytes) };
+    let room = buffer.room(bytes);
     if let Some(from) = from
         && let Some(received) = with_usual_comm(comm, ReceiveAtOnce { room, from, tag })
     {
-        // SAFETY: the caller promised that it is null or writable.
-        unsafe { status::write_received(status, &received) };
+        status.write_received(&received);
         return Some(MPI_SUCCESS);
     }
-    // SAFETY: the program's promise and the caller's are handed on.
-    unsafe { wait_and_receive(room, from, tag, status, comm) }
+    wait_and_receive(room, from, tag, status, comm)
 }
 
 /// A receive that must wait, or is in any way unusual.
-///
-/// # Safety
-/// `room` is writable; `status` is null or writable.
 #[inline(never)]
-unsafe fn wait_and_receive(
+fn wait_and_receive(
     room: Room,
     from: Option<Rank>,
     tag: Option<c_int>,
-    status: *mut MPI_Status,
+    status: StatusPlace<'_>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let held = state::undistracted()?.find_comm(comm)?;
@@ -273,28 +239,22 @@ unsafe fn wait_and_receive(
     let object = &held.comm;
     let outcome = object.receive_outcome(room.memory(), from, tag)?;
     if outcome.failure.is_some() || outcome.cancelled {
-        // SAFETY: the caller's promise.
-        return Some(unsafe { finish_receive(object, &outcome, status, comm) });
+        return Some(finish_receive(object, &outcome, status, comm));
     }
-    // SAFETY: the caller promised that it is null or writable.
     let received =
         weft::Status { source: outcome.source, tag: outcome.tag, bytes: outcome.bytes, cancelled: false };
-    // SAFETY: as above.
-    unsafe { status::write_received(status, &received) };
+    status.write_received(&received);
     Some(MPI_SUCCESS)
 }
 
-/// # Safety
-/// `status` is null or writable.
 #[cold]
-unsafe fn finish_receive(
+fn finish_receive(
     object: &Communicator,
     outcome: &Outcome,
-    status: *mut MPI_Status,
+    status: StatusPlace<'_>,
     comm: MPI_Comm,
 ) -> c_int {
     let received = object.conclude_receive(outcome);
-    // SAFETY: the caller promised that it is null or writable.
-    unsafe { status::write(status, &status::of(&received.status)) };
+    status.write(&status::of(&received.status));
     finish("MPI_Recv", Target::Comm(comm), received.error.map_or(Ok(()), Err))
 }

@@ -11,7 +11,7 @@ use datatype::{Pair, Predefined};
 
 use crate::bodies::datatype_contents::{Form, Made, Part};
 use crate::bodies::datatypes::{adopt_permanent, meaning, predefined, refused, resolve};
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{Meaning, lock};
@@ -22,20 +22,16 @@ use crate::types::*;
 static UNNAMED: Mutex<BTreeMap<(usize, usize), usize>> = Mutex::new(BTreeMap::new());
 
 /// The datatype for a value with an index, or `MPI_DATATYPE_NULL` where one of them has no order.
-///
-/// # Safety
-/// `pair_type` is null or writable.
-pub unsafe fn mpi_type_get_value_index(
+pub fn mpi_type_get_value_index(
     value_type: MPI_Datatype,
     index_type: MPI_Datatype,
-    pair_type: *mut MPI_Datatype,
+    pair_type: Place<'_, MPI_Datatype>,
 ) -> c_int {
     call("MPI_Type_get_value_index", Target::World, |runtime| {
         for handle in [value_type, index_type] {
             resolve(runtime, handle)?;
         }
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(pair_type, "pair_type")? };
+        let place = pair_type.checked("pair_type")?;
         let named = PAIRS.iter().find(|(value, index, _)| (*value, *index) == (value_type, index_type));
         place.set(match named {
             Some(&(_, _, pair)) => pair,
@@ -97,8 +93,7 @@ mod tests {
         let runtime = testing::start();
         let find = |value, index| {
             let mut found = MPI_INT;
-            // SAFETY: a writable place.
-            let code = unsafe { mpi_type_get_value_index(value, index, &raw mut found) };
+            let code = mpi_type_get_value_index(value, index, Place::of(&mut found));
             if code == MPI_SUCCESS { Ok(found) } else { Err(code) }
         };
         for &(value, index, pair) in &PAIRS {
@@ -118,8 +113,7 @@ mod tests {
         assert_eq!(meaning(runtime, MPI_DOUBLE_INT), None);
         assert_eq!(find(MPI_DATATYPE_NULL, MPI_INT), Err(MPI_ERR_TYPE));
         let mut real = MPI_DATATYPE_NULL;
-        // SAFETY: a writable place.
-        assert_eq!(unsafe { mpi_type_create_f90_real(15, 300, &raw mut real) }, MPI_SUCCESS);
+        assert_eq!(mpi_type_create_f90_real(15, 300, Place::of(&mut real)), MPI_SUCCESS);
         let of_real = find(real, MPI_LONG).expect("both have an order");
         let pair = Pair::new(Predefined::Real8, Predefined::Long).map(Meaning::Pair);
         assert_eq!(meaning(runtime, of_real), pair);

@@ -12,7 +12,7 @@ use weft::{Combining, Communicator, Error, Rank, Result};
 use crate::bodies::info;
 use crate::bodies::operators::Operation;
 use crate::bodies::persistent::{self, Plan};
-use crate::bodies::pointers::Place;
+use crate::claims::{Buffer, Place, Received, Sent, Slot};
 use crate::entry::Target;
 use crate::objects::RequestObject;
 use crate::parts::{Input, Output, Piece, check_pieces_apart};
@@ -20,33 +20,33 @@ use crate::state::{self, Runtime, call};
 use crate::types::*;
 
 /// How an operation was called.
-pub struct Way {
+pub struct Way<'call> {
     name: &'static str,
-    kind: Kind,
+    kind: Kind<'call>,
     /// What is called, in words, for an operation that is compared while it goes on.
     called: Cell<Option<Called>>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum Kind<'call> {
     Blocking,
-    Begun(*mut MPI_Request),
-    Planned(MPI_Info, *mut MPI_Request),
+    Begun(Place<'call, MPI_Request>),
+    Planned(MPI_Info, Place<'call, MPI_Request>),
 }
 
-impl Way {
+impl<'call> Way<'call> {
     /// The call returns when the operation is over.
-    pub fn blocking(name: &'static str) -> Way {
+    pub fn blocking(name: &'static str) -> Way<'call> {
         Way { name, kind: Kind::Blocking, called: Cell::new(None) }
     }
 
     /// The call begins it.
-    pub fn begun(name: &'static str, request: *mut MPI_Request) -> Way {
+    pub fn begun(name: &'static str, request: Place<'call, MPI_Request>) -> Way<'call> {
         Way { name, kind: Kind::Begun(request), called: Cell::new(None) }
     }
 
     /// The call describes it.
-    pub fn planned(name: &'static str, info: MPI_Info, request: *mut MPI_Request) -> Way {
+    pub fn planned(name: &'static str, info: MPI_Info, request: Place<'call, MPI_Request>) -> Way<'call> {
         Way { name, kind: Kind::Planned(info, request), called: Cell::new(None) }
     }
 
@@ -57,10 +57,9 @@ impl Way {
     }
 
     /// Where the request goes of a call that begins the operation, if there is a place for it.
-    pub(crate) fn begins(&self) -> Option<Place<MPI_Request>> {
+    pub(crate) fn begins(&self) -> Option<Slot<'call, MPI_Request>> {
         match self.kind {
-            // SAFETY: the promise of [`Way::call`], which every caller has.
-            Kind::Begun(request) => unsafe { Place::new(request, "request").ok() },
+            Kind::Begun(request) => request.there(),
             Kind::Blocking | Kind::Planned(..) => None,
         }
     }
@@ -101,11 +100,7 @@ impl Way {
     }
 
     /// Does what was called, with the operation as it is described.
-    ///
-    /// # Safety
-    /// The program's promise to MPI: what the description gives is readable and what it gets writable, both until the
-    /// operation is over, each time that it is begun. A request that is handed over is null or writable.
-    pub(crate) unsafe fn call(
+    pub(crate) fn call(
         &self,
         comm: MPI_Comm,
         describe: impl FnOnce(&'static Runtime, &Communicator) -> Result<Described>,
@@ -118,22 +113,16 @@ impl Way {
                 described.tag = Some(held.comm.plan_tag());
                 Ok(Plan::Collective(Arc::new(described)))
             };
-            // SAFETY: the caller's promise is handed on.
-            return unsafe { persistent::adopt(self.name, comm, request, plan) };
+            return persistent::adopt(self.name, comm, request, plan);
         }
         call(self.name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
             let Kind::Begun(request) = self.kind else {
-                // SAFETY: as above.
-                return unsafe { describe(runtime, &object.comm)?.run(&object.comm) };
+                return describe(runtime, &object.comm)?.run(&object.comm);
             };
-            // SAFETY: as above.
-            let place = unsafe { Place::new(request, "request")? };
-            // SAFETY: as above.
-            let begun = unsafe {
-                let described = describe(runtime, &object.comm)?;
-                described.begin(&object.comm, comm, self.called.take())?
-            };
+            let place = request.checked("request")?;
+            let described = describe(runtime, &object.comm)?;
+            let begun = described.begin(&object.comm, comm, self.called.take())?;
             place.set(runtime.adopt_request(begun)?);
             Ok(())
         })
@@ -141,44 +130,35 @@ impl Way {
 }
 
 /// Memory of the program that an operation reads or writes.
-pub(crate) struct Side {
-    buffer: Address,
+pub(crate) struct Side<B> {
+    buffer: B,
     pieces: Pieces,
 }
-
-/// An address, which any thread may know.
-#[derive(Clone, Copy)]
-struct Address(*mut c_void);
-
-// SAFETY: nobody reads or writes there but by the promises of `Described`, whatever the thread.
-unsafe impl Send for Address {}
-// SAFETY: as above.
-unsafe impl Sync for Address {}
 
 enum Pieces {
     One([Piece; 1]),
     Listed(Vec<Piece>),
 }
 
-impl Side {
+impl<B: Buffer> Side<B> {
     /// One piece at the beginning of a buffer.
-    pub(crate) fn whole(buffer: *const c_void, piece: [Piece; 1]) -> Side {
-        Side { buffer: Address(buffer.cast_mut()), pieces: Pieces::One(piece) }
+    pub(crate) fn whole(buffer: B, piece: [Piece; 1]) -> Side<B> {
+        Side { buffer, pieces: Pieces::One(piece) }
     }
 
     /// Pieces anywhere.
-    pub(crate) fn listed(buffer: *const c_void, pieces: Vec<Piece>) -> Side {
-        Side { buffer: Address(buffer.cast_mut()), pieces: Pieces::Listed(pieces) }
+    pub(crate) fn listed(buffer: B, pieces: Vec<Piece>) -> Side<B> {
+        Side { buffer, pieces: Pieces::Listed(pieces) }
     }
 
     /// Nothing.
-    pub(crate) fn none() -> Side {
-        Side::listed(std::ptr::null(), Vec::new())
+    pub(crate) fn none() -> Side<B> {
+        Side::listed(B::NULL, Vec::new())
     }
 
     /// Its address and its pieces.
     fn stands(&self) -> (*const c_void, &[Piece]) {
-        (self.buffer.0, self.pieces())
+        (self.buffer.start(), self.pieces())
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
@@ -191,8 +171,8 @@ impl Side {
 
 /// An operation, ready to be done: what stands in the program's memory is looked at when it begins.
 pub(crate) struct Described {
-    pub gives: Side,
-    pub gets: Side,
+    pub gives: Side<Sent>,
+    pub gets: Side<Received>,
     /// What stands where something will be gotten is this rank's contribution, or a part of it.
     pub loaded: bool,
     /// Whether anything is gotten there: the root of a broadcast only gives.
@@ -270,33 +250,27 @@ fn listed<'a>(what: Uneven, sends: Option<&'a [Block]>, input: &'a Input, output
 
 impl Described {
     /// An operation that combines nothing.
-    pub(crate) fn new(what: What, gives: Side, gets: Side, loaded: bool) -> Described {
+    pub(crate) fn new(what: What, gives: Side<Sent>, gets: Side<Received>, loaded: bool) -> Described {
         Described { gives, gets, loaded, receives: true, what, operation: None, tag: None }
     }
 
     /// Whether the memory can be what it is said to be; the memory itself is not looked at.
     fn check(&self) -> Result<()> {
-        [&self.gives, &self.gets]
-            .into_iter()
-            .try_for_each(|side| Input::check(side.buffer.0, side.pieces()))?;
+        Input::check(self.gives.buffer, self.gives.pieces())?;
+        Input::check(self.gets.buffer, self.gets.pieces())?;
         check_pieces_apart(self.gives.stands(), self.gets.stands())
     }
 
-    /// # Safety
-    /// See [`Way::call`].
-    unsafe fn bind(&self, comm: &Communicator) -> Result<(Input, Output)> {
-        // SAFETY: the caller's promise is handed on.
-        unsafe {
-            let input = Input::new(self.gives.buffer.0, self.gives.pieces())?;
-            // The places of blank ranks come out as they went in.
-            let loaded = self.loaded || comm.has_blanks();
-            let mut output = Output::new(self.gets.buffer.0, self.gets.pieces(), loaded)?;
-            input.check_apart(&output, self.gives.stands(), self.gets.stands())?;
-            if !self.receives {
-                output.keep();
-            }
-            Ok((input, output))
+    fn bind(&self, comm: &Communicator) -> Result<(Input, Output)> {
+        let input = Input::new(self.gives.buffer, self.gives.pieces())?;
+        // The places of blank ranks come out as they went in.
+        let loaded = self.loaded || comm.has_blanks();
+        let mut output = Output::new(self.gets.buffer, self.gets.pieces(), loaded)?;
+        input.check_apart(&output, self.gives.stands(), self.gets.stands())?;
+        if !self.receives {
+            output.keep();
         }
+        Ok((input, output))
     }
 
     /// Why it cannot be done: its root is blank. Over two groups those of the root's cannot know that, and count one more operation
@@ -306,12 +280,8 @@ impl Described {
     }
 
     /// Does it.
-    ///
-    /// # Safety
-    /// See [`Way::call`].
-    unsafe fn run(&self, comm: &Communicator) -> Result<()> {
-        // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind(comm)? };
+    fn run(&self, comm: &Communicator) -> Result<()> {
+        let (input, mut output) = self.bind(comm)?;
         let (payload, lent) = (input.payload, output.lend());
         let by = |left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory| {
             if let Some(operation) = &self.operation {
@@ -347,10 +317,7 @@ impl Described {
     }
 
     /// Begins it; what was called is compared with the calls of the other members, where it is told.
-    ///
-    /// # Safety
-    /// See [`Way::call`].
-    pub(super) unsafe fn begin(
+    pub(super) fn begin(
         &self,
         comm: &Communicator,
         errors_to: MPI_Comm,
@@ -364,8 +331,7 @@ impl Described {
             }
             return Err(error);
         }
-        // SAFETY: the caller's promise is handed on.
-        let (input, mut output) = unsafe { self.bind(comm)? };
+        let (input, mut output) = self.bind(comm)?;
         let combine = match self.operation.clone() {
             None => OwnedCombining::Nothing,
             Some(Operation::Predefined(operator, predefined)) => {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicIsize};
 use weft::{Class, Error, Flavor, Result, Window};
 
 use crate::bodies::attributes::{self, Owner, tell};
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::WinObject;
@@ -63,10 +64,7 @@ pub(crate) fn delete_all(object: &WinObject, win: MPI_Win) -> Result<()> {
 }
 
 /// Hangs a value on a window; the delete function is called for the one that was there.
-///
-/// # Safety
-/// None: the value is not looked at.
-pub unsafe fn mpi_win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+pub fn mpi_win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
     call("MPI_Win_set_attr", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
         attributes::set(&object.attributes, Owner::Win(win), win_keyval, attribute_val.addr())
@@ -74,14 +72,11 @@ pub unsafe fn mpi_win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *
 }
 
 /// The value that hangs on a window under a key, predefined or the program's.
-///
-/// # Safety
-/// `attribute_val` is null or the address of a pointer, `flag` is null or writable.
-pub unsafe fn mpi_win_get_attr(
+pub fn mpi_win_get_attr(
     win: MPI_Win,
     win_keyval: c_int,
-    attribute_val: *mut c_void,
-    flag: *mut c_int,
+    attribute_val: Place<'_, *mut c_void>,
+    flag: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Win_get_attr", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
@@ -92,16 +87,12 @@ pub unsafe fn mpi_win_get_attr(
                 attributes::value_of(&object.attributes, win_keyval).map(without_provenance_mut)
             }
         };
-        // SAFETY: the program's promise is handed on.
-        unsafe { tell(found, attribute_val, flag) }
+        tell(found, attribute_val, flag)
     })
 }
 
 /// Takes the value under a key away from a window.
-///
-/// # Safety
-/// None: the arguments are a handle and a number.
-pub unsafe fn mpi_win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
+pub fn mpi_win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
     call("MPI_Win_delete_attr", Target::Win(win), |runtime| {
         attributes::delete(&runtime.win(win)?.attributes, Owner::Win(win), win_keyval)
     })

@@ -22,10 +22,7 @@ fn check_assertion(assertion: c_int, allowed: c_int) -> Result<()> {
 }
 
 /// Waits for all members, and orders loads and stores.
-///
-/// # Safety
-/// None: the arguments are a number and a handle.
-pub unsafe fn mpi_win_fence(assert: c_int, win: MPI_Win) -> c_int {
+pub fn mpi_win_fence(assert: c_int, win: MPI_Win) -> c_int {
     const ALLOWED: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
     epoch("MPI_Win_fence", win, |window| {
         check_assertion(assert, ALLOWED)?;
@@ -35,10 +32,7 @@ pub unsafe fn mpi_win_fence(assert: c_int, win: MPI_Win) -> c_int {
 }
 
 /// Begins an epoch in which the memory of all members may be used.
-///
-/// # Safety
-/// None: the arguments are a number and a handle.
-pub unsafe fn mpi_win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
+pub fn mpi_win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
     epoch("MPI_Win_lock_all", win, |window| {
         check_assertion(assert, MPI_MODE_NOCHECK)?;
         window.lock_all()
@@ -46,18 +40,12 @@ pub unsafe fn mpi_win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
 }
 
 /// Ends such an epoch.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_win_unlock_all(win: MPI_Win) -> c_int {
+pub fn mpi_win_unlock_all(win: MPI_Win) -> c_int {
     epoch("MPI_Win_unlock_all", win, Window::unlock_all)
 }
 
 /// Orders loads and stores.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_win_sync(win: MPI_Win) -> c_int {
+pub fn mpi_win_sync(win: MPI_Win) -> c_int {
     epoch("MPI_Win_sync", win, |window| {
         window.sync();
         Ok(())
@@ -75,33 +63,21 @@ fn flush(name: &'static str, rank: c_int, win: MPI_Win) -> c_int {
 }
 
 /// Completes what is under way with a member.
-///
-/// # Safety
-/// None: the arguments are a number and a handle.
-pub unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
+pub fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
     flush("MPI_Win_flush", rank, win)
 }
 
 /// The same, as far as this process goes.
-///
-/// # Safety
-/// None: the arguments are a number and a handle.
-pub unsafe fn mpi_win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
+pub fn mpi_win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
     flush("MPI_Win_flush_local", rank, win)
 }
 
 /// Completes what is under way with all members.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_win_flush_all(win: MPI_Win) -> c_int {
+pub fn mpi_win_flush_all(win: MPI_Win) -> c_int {
     epoch("MPI_Win_flush_all", win, |window| window.flush(None))
 }
 
 /// The same, as far as this process goes.
-///
-/// # Safety
-/// None: the argument is a handle.
-pub unsafe fn mpi_win_flush_local_all(win: MPI_Win) -> c_int {
+pub fn mpi_win_flush_local_all(win: MPI_Win) -> c_int {
     epoch("MPI_Win_flush_local_all", win, |window| window.flush(None))
 }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use weft::{Class, Error, Result, SharedPlacement};
 
 use crate::bodies::info::{self, Pairs};
-use crate::bodies::pointers::Place;
+use crate::claims::Place;
 use crate::entry::Target;
 use crate::objects::lock;
 use crate::state::call;
@@ -39,10 +39,7 @@ pub(crate) fn placement(hints: &Pairs) -> SharedPlacement {
 }
 
 /// Gives hints to a window, beside those that it has. Collective; what the other members give is not looked at.
-///
-/// # Safety
-/// None: both arguments are handles.
-pub unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
+pub fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     call("MPI_Win_set_info", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
         let added = known(info)?;
@@ -53,14 +50,10 @@ pub unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
 }
 
 /// The hints of a window that are known, and the kinds of memory that it may be made of.
-///
-/// # Safety
-/// `info_used` is null or writable.
-pub unsafe fn mpi_win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
+pub fn mpi_win_get_info(win: MPI_Win, info_used: Place<'_, MPI_Info>) -> c_int {
     call("MPI_Win_get_info", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(info_used, "info_used")? };
+        let place = info_used.checked("info_used")?;
         place.set(info::adopt_hints(lock(&object.hints).clone())?);
         Ok(())
     })

@@ -1,16 +1,15 @@
 //! Windows as objects: made, asked, named, freed (MPI 5.0 §12.2). What is done with them comes later.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use weft::claims::UserMemory;
 use weft::{Class, Communicator, Error, Extent, Rank, Result, Window};
 
 use crate::bodies::info::Pairs;
-use crate::bodies::pointers::{Place, check_count_out, put_text, text};
 use crate::bodies::window_attributes::{bytes, delete_all};
-use crate::bodies::world::null;
 use crate::bodies::{allocation, error_handlers, groups, window_hints};
+use crate::claims::{Buffer, Place, Received, Text, TextPlace, Variable, null};
 use crate::convert::CountOut;
 use crate::entry::Target;
 use crate::generated::constants::*;
@@ -19,23 +18,19 @@ use crate::state::{call, too_many};
 use crate::types::*;
 
 /// What all calls that make a window have in common: its communicator, its hints, and where its handle goes.
-struct Making {
+struct Making<'call> {
     name: &'static str,
     info: MPI_Info,
     comm: MPI_Comm,
-    win: *mut MPI_Win,
+    win: Place<'call, MPI_Win>,
 }
 
-impl Making {
+impl Making<'_> {
     /// Makes the window. Errors are the communicator's, since there is no window yet.
-    ///
-    /// # Safety
-    /// `win` is null or writable.
-    unsafe fn with(&self, found: impl FnOnce(&Communicator, &Pairs) -> Result<Window>) -> c_int {
+    fn with(&self, found: impl FnOnce(&Communicator, &Pairs) -> Result<Window>) -> c_int {
         call(self.name, Target::Comm(self.comm), |runtime| {
             let object = runtime.comm(self.comm)?;
-            // SAFETY: the caller's promise is handed on.
-            let place = unsafe { Place::new(self.win, "win")? };
+            let place = self.win.checked("win")?;
             let hints = window_hints::known(self.info)?;
             object.comm.check(|| self.name.to_owned())?;
             let window = found(&object.comm, &hints)?;
@@ -47,23 +42,17 @@ impl Making {
     }
 
     /// The same where the window brings its memory, whose address goes to `baseptr`.
-    ///
-    /// # Safety
-    /// `baseptr` is null or the address of a pointer, `win` is null or writable.
-    unsafe fn with_memory(
+    fn with_memory(
         &self,
-        baseptr: *mut c_void,
+        baseptr: Place<'_, *mut c_void>,
         found: impl FnOnce(&Communicator, &Pairs) -> Result<Window>,
     ) -> c_int {
-        // SAFETY: the caller's promises are handed on.
-        unsafe {
-            self.with(|comm, hints| {
-                let base = Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?;
-                let window = found(comm, hints)?;
-                base.set(window.start().cast());
-                Ok(window)
-            })
-        }
+        self.with(|comm, hints| {
+            let base = baseptr.checked("baseptr")?;
+            let window = found(comm, hints)?;
+            base.set(window.start().cast());
+            Ok(window)
+        })
     }
 }
 
@@ -75,10 +64,7 @@ fn unit(disp_unit: MPI_Aint) -> Result<usize> {
 }
 
 /// Memory of the program's that a window is made of.
-///
-/// # Safety
-/// The program's promise: it stays allocated until it is no part of the window any more.
-unsafe fn given(base: *mut c_void, size: MPI_Aint) -> Result<UserMemory> {
+fn given(base: Received, size: MPI_Aint) -> Result<UserMemory> {
     let bytes = bytes(size)?;
     if base.is_null() && bytes > 0 {
         return Err(Error::new(
@@ -86,128 +72,92 @@ unsafe fn given(base: *mut c_void, size: MPI_Aint) -> Result<UserMemory> {
             format!("the base is a null pointer, and the size {bytes} bytes"),
         ));
     }
-    // SAFETY: the caller's promise is handed on.
-    Ok(unsafe { UserMemory::claim(base.cast(), bytes) })
+    Ok(base.memory(0, bytes))
 }
 
 /// A window on memory that the program has.
-///
-/// # Safety
-/// `size` bytes from `base` on stay allocated while the window is there; `win` is null or writable.
-pub unsafe fn mpi_win_create(
-    base: *mut c_void,
+pub fn mpi_win_create(
+    base: Received,
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    win: *mut MPI_Win,
+    win: Place<'_, MPI_Win>,
 ) -> c_int {
     let making = Making { name: "MPI_Win_create", info, comm, win };
-    // SAFETY: the program's promise is handed on, twice.
-    unsafe {
-        making.with(|comm, _| {
-            let memory = given(base, size)?;
-            Window::create(comm, memory, unit(disp_unit)?)
-        })
-    }
+    making.with(|comm, _| {
+        let memory = given(base, size)?;
+        Window::create(comm, memory, unit(disp_unit)?)
+    })
 }
 
 /// A window on memory that the library allocates.
-///
-/// # Safety
-/// `baseptr` is null or the address of a pointer; `win` is null or writable.
-pub unsafe fn mpi_win_allocate(
+pub fn mpi_win_allocate(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    baseptr: *mut c_void,
-    win: *mut MPI_Win,
+    baseptr: Place<'_, *mut c_void>,
+    win: Place<'_, MPI_Win>,
 ) -> c_int {
     let making = Making { name: "MPI_Win_allocate", info, comm, win };
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        making.with_memory(baseptr, |comm, hints| {
-            let extent = Extent { bytes: bytes(size)?, unit: unit(disp_unit)? };
-            Window::allocate_aligned(comm, extent, allocation::alignment_bytes(hints))
-        })
-    }
+    making.with_memory(baseptr, |comm, hints| {
+        let extent = Extent { bytes: bytes(size)?, unit: unit(disp_unit)? };
+        Window::allocate_aligned(comm, extent, allocation::alignment_bytes(hints))
+    })
 }
 
 /// A window on memory that all members can load from and store to.
-///
-/// # Safety
-/// As for [`mpi_win_allocate`].
-pub unsafe fn mpi_win_allocate_shared(
+pub fn mpi_win_allocate_shared(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    baseptr: *mut c_void,
-    win: *mut MPI_Win,
+    baseptr: Place<'_, *mut c_void>,
+    win: Place<'_, MPI_Win>,
 ) -> c_int {
     let making = Making { name: "MPI_Win_allocate_shared", info, comm, win };
-    // SAFETY: the program's promise is handed on.
-    unsafe {
-        making.with_memory(baseptr, |comm, hints| {
-            let (bytes, unit) = (bytes(size)?, unit(disp_unit)?);
-            Window::allocate_shared(comm, bytes, unit, window_hints::placement(hints))
-        })
-    }
+    making.with_memory(baseptr, |comm, hints| {
+        let (bytes, unit) = (bytes(size)?, unit(disp_unit)?);
+        Window::allocate_shared(comm, bytes, unit, window_hints::placement(hints))
+    })
 }
 
 /// A window to which memory is attached later.
-///
-/// # Safety
-/// `win` is null or writable.
-pub unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
+pub fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: Place<'_, MPI_Win>) -> c_int {
     let making = Making { name: "MPI_Win_create_dynamic", info, comm, win };
-    // SAFETY: the program's promise is handed on.
-    unsafe { making.with(|comm, _| Window::create_dynamic(comm)) }
+    making.with(|comm, _| Window::create_dynamic(comm))
 }
 
 /// Attaches memory to a dynamic window.
-///
-/// # Safety
-/// `size` bytes from `base` on stay allocated until they are detached or the window is freed.
-pub unsafe fn mpi_win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
+pub fn mpi_win_attach(win: MPI_Win, base: Received, size: MPI_Aint) -> c_int {
     call("MPI_Win_attach", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        object.window.attach(unsafe { given(base, size)? })
+        object.window.attach(given(base, size)?)
     })
 }
 
 /// Detaches memory from a dynamic window.
-///
-/// # Safety
-/// None: the address is only looked up.
-pub unsafe fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
+pub fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     call("MPI_Win_detach", Target::Win(win), |runtime| runtime.win(win)?.window.detach(base.cast()))
 }
 
 /// Where this process can load and store what belongs to a member; a size of 0 and a null pointer where it cannot.
-///
-/// # Safety
-/// `size` and `disp_unit` are null or writable, `baseptr` is null or the address of a pointer.
-pub unsafe fn mpi_win_shared_query(
+pub fn mpi_win_shared_query(
     win: MPI_Win,
     rank: c_int,
-    size: *mut MPI_Aint,
-    disp_unit: CountOut,
-    baseptr: *mut c_void,
+    size: Place<'_, MPI_Aint>,
+    disp_unit: CountOut<'_>,
+    baseptr: Place<'_, *mut c_void>,
 ) -> c_int {
     call("MPI_Win_shared_query", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        let (size, base) =
-            unsafe { (Place::new(size, "size")?, Place::new(baseptr.cast::<*mut c_void>(), "baseptr")?) };
-        check_count_out(disp_unit, "disp_unit")?;
+        let (size, base) = (size.checked("size")?, baseptr.checked("baseptr")?);
+        let disp_unit = disp_unit.checked("disp_unit")?;
         let found = object.window.load_and_store(member(&object.window, rank)?)?;
         let (start, Extent { bytes, unit }) =
             found.unwrap_or((std::ptr::null_mut(), Extent { bytes: 0, unit: 1 }));
-        // SAFETY: not null, and the program promised that it is writable.
-        unsafe { disp_unit.write_or_undefined(unit as i64) };
+        disp_unit.write_or_undefined(unit as i64);
         size.set(bytes as MPI_Aint);
         base.set(start.cast());
         Ok(())
@@ -225,16 +175,10 @@ fn member(window: &Window, rank: c_int) -> Result<Option<Rank>> {
 
 /// Frees a window when all members do. Attributes go first: a delete function that fails stops the call here, and the
 /// others wait until it is called again.
-///
-/// # Safety
-/// `win` is null or a window handle, writable.
-pub unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
+pub fn mpi_win_free(win: Variable<'_, MPI_Win>) -> c_int {
     const NAME: &str = "MPI_Win_free";
-    if win.is_null() {
-        return call(NAME, Target::World, |_| Err(null("win")));
-    }
-    // SAFETY: not null, and the program promised a handle.
-    let handle = unsafe { win.read() };
+    let Some(win) = win.there() else { return call(NAME, Target::World, |_| Err(null("win"))) };
+    let handle = win.get();
     call(NAME, Target::Win(handle), |runtime| {
         let object = runtime.win(handle)?;
         object.window.check_unlocked("it is locked and cannot be freed")?;
@@ -245,35 +189,26 @@ pub unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
         let freed =
             freed.ok_or_else(|| Error::new(Class::Window, "the window was freed by another thread"))?;
         error_handlers::release(freed.errhandler());
-        // SAFETY: as above.
-        unsafe { win.write(MPI_WIN_NULL) };
+        win.set(MPI_WIN_NULL);
         Ok(())
     })
 }
 
 /// The members of a window.
-///
-/// # Safety
-/// `group` is null or writable.
-pub unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
+pub fn mpi_win_get_group(win: MPI_Win, group: Place<'_, MPI_Group>) -> c_int {
     call("MPI_Win_get_group", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(group, "group")? };
+        let place = group.checked("group")?;
         place.set(groups::adopt(runtime, object.window.group().clone(), None)?);
         Ok(())
     })
 }
 
 /// Names a window.
-///
-/// # Safety
-/// `win_name` is null or a string that ends with a zero byte.
-pub unsafe fn mpi_win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
+pub fn mpi_win_set_name(win: MPI_Win, win_name: Text<'_>) -> c_int {
     call("MPI_Win_set_name", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;
-        // SAFETY: the program's promise is handed on.
-        let name = unsafe { text(win_name) }.ok_or_else(|| null("win_name"))?;
+        let name = win_name.bytes().ok_or_else(|| null("win_name"))?;
         let kept = &name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)];
         object.window.rename(&String::from_utf8_lossy(kept));
         Ok(())
@@ -281,23 +216,16 @@ pub unsafe fn mpi_win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
 }
 
 /// The name of a window.
-///
-/// # Safety
-/// `win_name` is null or has `MPI_MAX_OBJECT_NAME` bytes, `resultlen` is null or writable.
-pub unsafe fn mpi_win_get_name(win: MPI_Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
+pub fn mpi_win_get_name(win: MPI_Win, win_name: TextPlace<'_>, resultlen: Place<'_, c_int>) -> c_int {
     call("MPI_Win_get_name", Target::Win(win), |runtime| {
         // MPI 5.0 §7.8: the null handle has a name, too.
         let name = match win {
             MPI_WIN_NULL => "MPI_WIN_NULL".to_owned(),
             _ => runtime.win(win)?.window.name(),
         };
-        // SAFETY: the program's promise is handed on.
-        let length = unsafe { Place::new(resultlen, "resultlen")? };
-        if win_name.is_null() {
-            return Err(null("win_name"));
-        }
-        // SAFETY: not null, and the program promised the room that the standard asks for.
-        let bytes = unsafe { put_text(win_name, name.as_bytes(), MPI_MAX_OBJECT_NAME as usize) };
+        let length = resultlen.checked("resultlen")?;
+        let win_name = win_name.checked("win_name")?;
+        let bytes = win_name.put(name.as_bytes(), MPI_MAX_OBJECT_NAME as usize);
         length.set(bytes as c_int);
         Ok(())
     })

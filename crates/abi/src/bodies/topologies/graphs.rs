@@ -4,56 +4,45 @@ use std::ffi::c_int;
 
 use weft::{Adjacent, Class, Communicator, Edge, Error, Graph, Rank, Result, Weights};
 
-use super::{check_room, member, put};
+use super::{check_room, member};
 use crate::bodies::communicator_hints;
-use crate::bodies::communicators::{check, hand_out_if};
-use crate::bodies::pointers::{Place, array, check_array};
-use crate::bodies::world::null;
+use crate::bodies::communicators::{check, hand_out_if, hand_out_with};
+use crate::claims::{List, Place, Places};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::state::call;
 use crate::types::*;
 
 /// A communicator whose ranks are the nodes of a graph that all give alike.
-///
-/// # Safety
-/// `indx` is null or has `nnodes` entries, `edges` is null or has as many as the last of them says, `comm_graph` is
-/// null or writable.
-pub unsafe fn mpi_graph_create(
+pub fn mpi_graph_create(
     comm_old: MPI_Comm,
     nnodes: c_int,
-    indx: *const c_int,
-    edges: *const c_int,
+    indx: List<'_, c_int>,
+    edges: List<'_, c_int>,
     reorder: c_int,
-    comm_graph: *mut MPI_Comm,
+    comm_graph: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Graph_create", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_graph)?;
-        // SAFETY: the program's promise is handed on.
-        let lists = unsafe { lists(nnodes, indx, edges)? };
+        let (object, comm_graph) = check(runtime, comm_old, comm_graph)?;
+        let lists = lists(nnodes, indx, edges)?;
         let reorder = reorder != 0;
         object.comm.check(|| format!("MPI_Graph_create, {}, reorder {reorder}", words(lists)))?;
         let new = object.comm.create_graph(&graph(&object.comm, lists)?, reorder)?;
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe { hand_out_if(runtime, new, &object, comm_old, comm_graph) }
+        hand_out_if(runtime, new, &object, comm_old, comm_graph)
     })
 }
 
 /// The rank that this process would get on the graph if ranks may change. Collective.
-///
-/// # Safety
-/// As for [`mpi_graph_create`]; `newrank` is null or writable.
-pub unsafe fn mpi_graph_map(
+pub fn mpi_graph_map(
     comm: MPI_Comm,
     nnodes: c_int,
-    indx: *const c_int,
-    edges: *const c_int,
-    newrank: *mut c_int,
+    indx: List<'_, c_int>,
+    edges: List<'_, c_int>,
+    newrank: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Graph_map", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        // SAFETY: the program's promises are handed on.
-        let (lists, place) = unsafe { (lists(nnodes, indx, edges)?, Place::new(newrank, "newrank")?) };
+        let (lists, place) = (lists(nnodes, indx, edges)?, newrank.checked("newrank")?);
         object.comm.check(|| format!("MPI_Graph_map, {}", words(lists)))?;
         let mapped = object.comm.map_graph(&graph(&object.comm, lists)?)?;
         place.set(mapped.map_or(MPI_UNDEFINED, |Rank(rank)| rank as c_int));
@@ -64,15 +53,11 @@ pub unsafe fn mpi_graph_map(
 /// The two arrays that describe a graph.
 type Lists<'a> = (&'a [c_int], &'a [c_int]);
 
-/// # Safety
-/// As for [`mpi_graph_create`].
-unsafe fn lists<'a>(nnodes: c_int, indx: *const c_int, edges: *const c_int) -> Result<Lists<'a>> {
-    // SAFETY: the caller's promise is handed on.
-    let index = unsafe { array(indx, i64::from(nnodes), "index")? };
+fn lists<'a>(nnodes: c_int, indx: List<'a, c_int>, edges: List<'a, c_int>) -> Result<Lists<'a>> {
+    let index = indx.slice(i64::from(nnodes), "index")?;
     // An index that falls is refused later; what is read here is what the last entry vouches for.
     let count = index.last().copied().unwrap_or(0).max(0);
-    // SAFETY: as above.
-    Ok((index, unsafe { array(edges, i64::from(count), "edges")? }))
+    Ok((index, edges.slice(i64::from(count), "edges")?))
 }
 
 fn graph(comm: &Communicator, (index, edges): Lists<'_>) -> Result<Graph> {
@@ -88,15 +73,11 @@ fn words((index, edges): Lists<'_>) -> String {
 }
 
 /// How many nodes and edges the graph has.
-///
-/// # Safety
-/// `nnodes` and `nedges` are null or writable.
-pub unsafe fn mpi_graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
+pub fn mpi_graphdims_get(comm: MPI_Comm, nnodes: Place<'_, c_int>, nedges: Place<'_, c_int>) -> c_int {
     call("MPI_Graphdims_get", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let graph = object.comm.graph()?;
-        // SAFETY: the program's promises are handed on.
-        let (nodes, edges) = unsafe { (Place::new(nnodes, "nnodes")?, Place::new(nedges, "nedges")?) };
+        let (nodes, edges) = (nnodes.checked("nnodes")?, nedges.checked("nedges")?);
         nodes.set(graph.nodes() as c_int);
         edges.set(graph.edges().len() as c_int);
         Ok(())
@@ -104,28 +85,22 @@ pub unsafe fn mpi_graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut
 }
 
 /// The graph.
-///
-/// # Safety
-/// `indx` is null or has `maxindex` entries, `edges` is null or has `maxedges`, writable.
-pub unsafe fn mpi_graph_get(
+pub fn mpi_graph_get(
     comm: MPI_Comm,
     maxindex: c_int,
     maxedges: c_int,
-    indx: *mut c_int,
-    edges: *mut c_int,
+    indx: Places<'_, c_int>,
+    edges: Places<'_, c_int>,
 ) -> c_int {
     call("MPI_Graph_get", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let graph = object.comm.graph()?;
         check_room(maxindex, graph.index().len(), "maxindex")?;
         check_room(maxedges, graph.edges().len(), "maxedges")?;
-        check_array(indx, graph.index().len() as i64, "index")?;
-        check_array(edges, graph.edges().len() as i64, "edges")?;
-        // SAFETY: checked above, and the program promised the room.
-        unsafe {
-            put(&signed(graph.index()), indx);
-            put(&signed(graph.edges()), edges);
-        }
+        let index = indx.checked(graph.index().len() as i64, "index")?;
+        let edges = edges.checked(graph.edges().len() as i64, "edges")?;
+        index.put(&signed(graph.index()));
+        edges.put(&signed(graph.edges()));
         Ok(())
     })
 }
@@ -135,70 +110,54 @@ fn signed(numbers: &[u32]) -> Vec<c_int> {
 }
 
 /// How many neighbours a node of the graph has.
-///
-/// # Safety
-/// `nneighbors` is null or writable.
-pub unsafe fn mpi_graph_neighbors_count(comm: MPI_Comm, rank: c_int, nneighbors: *mut c_int) -> c_int {
+pub fn mpi_graph_neighbors_count(comm: MPI_Comm, rank: c_int, nneighbors: Place<'_, c_int>) -> c_int {
     call("MPI_Graph_neighbors_count", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let graph = object.comm.graph()?;
-        // SAFETY: the program's promise is handed on.
-        let place = unsafe { Place::new(nneighbors, "nneighbors")? };
+        let place = nneighbors.checked("nneighbors")?;
         place.set(graph.neighbours(member(&object.comm, rank)?).len() as c_int);
         Ok(())
     })
 }
 
 /// The neighbours of a node of the graph.
-///
-/// # Safety
-/// `neighbors` is null or has `maxneighbors` entries, writable.
-pub unsafe fn mpi_graph_neighbors(
+pub fn mpi_graph_neighbors(
     comm: MPI_Comm,
     rank: c_int,
     maxneighbors: c_int,
-    neighbors: *mut c_int,
+    neighbors: Places<'_, c_int>,
 ) -> c_int {
     call("MPI_Graph_neighbors", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let neighbours = object.comm.graph()?.neighbours(member(&object.comm, rank)?);
         check_room(maxneighbors, neighbours.len(), "maxneighbors")?;
-        check_array(neighbors, neighbours.len() as i64, "neighbors")?;
-        // SAFETY: checked above, and the program promised the room.
-        unsafe { put(&signed(neighbours), neighbors) };
+        neighbors.checked(neighbours.len() as i64, "neighbors")?.put(&signed(neighbours));
         Ok(())
     })
 }
 
 /// A communicator whose ranks are the nodes of a graph, of which each gives its own edges.
-///
-/// # Safety
-/// The arrays of ranks are null or have as many entries as their degrees say; those of weights too, unless they are
-/// `MPI_UNWEIGHTED` or `MPI_WEIGHTS_EMPTY`. `comm_dist_graph` is null or writable.
-pub unsafe fn mpi_dist_graph_create_adjacent(
+pub fn mpi_dist_graph_create_adjacent(
     comm_old: MPI_Comm,
     indegree: c_int,
-    sources: *const c_int,
-    sourceweights: *const c_int,
+    sources: List<'_, c_int>,
+    sourceweights: List<'_, c_int>,
     outdegree: c_int,
-    destinations: *const c_int,
-    destweights: *const c_int,
+    destinations: List<'_, c_int>,
+    destweights: List<'_, c_int>,
     info: MPI_Info,
     reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
+    comm_dist_graph: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Dist_graph_create_adjacent", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_dist_graph)?;
+        let (object, comm_dist_graph) = check(runtime, comm_old, comm_dist_graph)?;
         let (degree_in, degree_out) = (i64::from(indegree), i64::from(outdegree));
-        // SAFETY: the program's promises are handed on.
-        let (sources, destinations, of_sources, of_destinations) = unsafe {
-            (
-                array(sources, degree_in, "sources")?,
-                array(destinations, degree_out, "destinations")?,
-                weights(sourceweights, degree_in, "sourceweights")?,
-                weights(destweights, degree_out, "destweights")?,
-            )
-        };
+        let (sources, destinations, of_sources, of_destinations) = (
+            sources.slice(degree_in, "sources")?,
+            destinations.slice(degree_out, "destinations")?,
+            weights(sourceweights, degree_in, "sourceweights")?,
+            weights(destweights, degree_out, "destweights")?,
+        );
         communicator_hints::check(info)?;
         let reorder = reorder != 0;
         let has_weights = of_sources.is_some() && of_destinations.is_some();
@@ -219,19 +178,12 @@ pub unsafe fn mpi_dist_graph_create_adjacent(
             }),
         };
         let new = object.comm.create_adjacent(edges, reorder)?;
-        // SAFETY: `check` has seen that it is not null, and the program promised that it is writable.
-        unsafe {
-            hand_out_if(runtime, Some(new), &object, comm_old, comm_dist_graph)?;
-            runtime.comm(comm_dist_graph.read())?.add_hints(info)
-        }
+        hand_out_with(runtime, Some(new), (&object, comm_old), comm_dist_graph, info)
     })
 }
 
 /// The weights of edges; none for `MPI_UNWEIGHTED`.
-///
-/// # Safety
-/// `weights` is null, one of the two constants, or has `count` entries that stay as they are until the call returns.
-unsafe fn weights<'a>(weights: *const c_int, count: i64, name: &str) -> Result<Option<&'a [c_int]>> {
+fn weights<'a>(weights: List<'a, c_int>, count: i64, name: &str) -> Result<Option<&'a [c_int]>> {
     if weights.addr() == MPI_UNWEIGHTED.addr() {
         return Ok(None);
     }
@@ -242,8 +194,7 @@ unsafe fn weights<'a>(weights: *const c_int, count: i64, name: &str) -> Result<O
                 .remedy("give MPI_UNWEIGHTED, or a weight for each edge")),
         };
     }
-    // SAFETY: the caller's promise is handed on.
-    unsafe { array(weights, count, name) }.map(Some)
+    weights.slice(count, name).map(Some)
 }
 
 fn ranks(comm: &Communicator, given: &[c_int]) -> Result<Vec<u32>> {
@@ -251,35 +202,28 @@ fn ranks(comm: &Communicator, given: &[c_int]) -> Result<Vec<u32>> {
 }
 
 /// A communicator whose ranks are the nodes of a graph, of which anybody may give any edges.
-///
-/// # Safety
-/// `sources` and `degrees` are null or have `n` entries, `destinations` and `weights` as many as the degrees sum up
-/// to; `weights` may be `MPI_UNWEIGHTED` or `MPI_WEIGHTS_EMPTY`. `comm_dist_graph` is null or writable.
-pub unsafe fn mpi_dist_graph_create(
+pub fn mpi_dist_graph_create(
     comm_old: MPI_Comm,
     n: c_int,
-    sources: *const c_int,
-    degrees: *const c_int,
-    destinations: *const c_int,
-    weights: *const c_int,
+    sources: List<'_, c_int>,
+    degrees: List<'_, c_int>,
+    destinations: List<'_, c_int>,
+    weights: List<'_, c_int>,
     info: MPI_Info,
     reorder: c_int,
-    comm_dist_graph: *mut MPI_Comm,
+    comm_dist_graph: Place<'_, MPI_Comm>,
 ) -> c_int {
     call("MPI_Dist_graph_create", Target::Comm(comm_old), |runtime| {
-        let object = check(runtime, comm_old, comm_dist_graph)?;
-        // SAFETY: the program's promises are handed on.
+        let (object, comm_dist_graph) = check(runtime, comm_old, comm_dist_graph)?;
         let (sources, degrees) =
-            unsafe { (array(sources, i64::from(n), "sources")?, array(degrees, i64::from(n), "degrees")?) };
+            (sources.slice(i64::from(n), "sources")?, degrees.slice(i64::from(n), "degrees")?);
         if let Some(degree) = degrees.iter().find(|&&degree| degree < 0) {
             let what = format!("{}: a node has {degree} edges", object.comm.place());
             return Err(Error::new(Class::Argument, what));
         }
         let total: i64 = degrees.iter().copied().map(i64::from).sum();
-        // SAFETY: as above.
-        let (destinations, weights) = unsafe {
-            (array(destinations, total, "destinations")?, self::weights(weights, total, "weights")?)
-        };
+        let (destinations, weights) =
+            (destinations.slice(total, "destinations")?, self::weights(weights, total, "weights")?);
         communicator_hints::check(info)?;
         let (has_weights, reorder) = (weights.is_some(), reorder != 0);
         object.comm.check(|| format!("MPI_Dist_graph_create, weights {has_weights}, reorder {reorder}"))?;
@@ -294,35 +238,22 @@ pub unsafe fn mpi_dist_graph_create(
         };
         let edges = repeated.zip(destinations).enumerate().map(edge).collect::<Result<Vec<Edge>>>()?;
         let new = object.comm.create_distributed(&edges, has_weights, reorder)?;
-        // SAFETY: as in `mpi_dist_graph_create_adjacent`.
-        unsafe {
-            hand_out_if(runtime, Some(new), &object, comm_old, comm_dist_graph)?;
-            runtime.comm(comm_dist_graph.read())?.add_hints(info)
-        }
+        hand_out_with(runtime, Some(new), (&object, comm_old), comm_dist_graph, info)
     })
 }
 
 /// How many edges of a distributed graph lead to and from this process, and whether they have weights.
-///
-/// # Safety
-/// `indegree`, `outdegree` and `weighted` are null or writable.
-pub unsafe fn mpi_dist_graph_neighbors_count(
+pub fn mpi_dist_graph_neighbors_count(
     comm: MPI_Comm,
-    indegree: *mut c_int,
-    outdegree: *mut c_int,
-    weighted: *mut c_int,
+    indegree: Place<'_, c_int>,
+    outdegree: Place<'_, c_int>,
+    weighted: Place<'_, c_int>,
 ) -> c_int {
     call("MPI_Dist_graph_neighbors_count", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
         let edges = object.comm.adjacent()?;
-        // SAFETY: the program's promises are handed on.
-        let (degree_in, degree_out, has_weights) = unsafe {
-            (
-                Place::new(indegree, "indegree")?,
-                Place::new(outdegree, "outdegree")?,
-                Place::new(weighted, "weighted")?,
-            )
-        };
+        let (degree_in, degree_out, has_weights) =
+            (indegree.checked("indegree")?, outdegree.checked("outdegree")?, weighted.checked("weighted")?);
         degree_in.set(edges.sources.len() as c_int);
         degree_out.set(edges.destinations.len() as c_int);
         has_weights.set(c_int::from(edges.weights.is_some()));
@@ -332,18 +263,14 @@ pub unsafe fn mpi_dist_graph_neighbors_count(
 
 /// The edges of a distributed graph that lead to and from this process: the first ones, where there is room for fewer
 /// than there are.
-///
-/// # Safety
-/// The arrays are null or have as many entries as is said, writable; those of weights may be `MPI_UNWEIGHTED` or
-/// `MPI_WEIGHTS_EMPTY`.
-pub unsafe fn mpi_dist_graph_neighbors(
+pub fn mpi_dist_graph_neighbors(
     comm: MPI_Comm,
     maxindegree: c_int,
-    sources: *mut c_int,
-    sourceweights: *mut c_int,
+    sources: Places<'_, c_int>,
+    sourceweights: Places<'_, c_int>,
     maxoutdegree: c_int,
-    destinations: *mut c_int,
-    destweights: *mut c_int,
+    destinations: Places<'_, c_int>,
+    destweights: Places<'_, c_int>,
 ) -> c_int {
     call("MPI_Dist_graph_neighbors", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
@@ -352,39 +279,25 @@ pub unsafe fn mpi_dist_graph_neighbors(
             Some(weights) => (Some(&weights.of_sources[..]), Some(&weights.of_destinations[..])),
             None => (None, None),
         };
-        // SAFETY: the program's promises are handed on.
-        unsafe {
-            put_edges(maxindegree, (from, sources), (of_sources, sourceweights))?;
-            put_edges(maxoutdegree, (to, destinations), (of_destinations, destweights))
-        }
+        put_edges(maxindegree, (from, sources), (of_sources, sourceweights))?;
+        put_edges(maxoutdegree, (to, destinations), (of_destinations, destweights))
     })
 }
 
-/// # Safety
-/// Both places are null or have `room` entries, writable; that of weights may be one of the two constants.
-unsafe fn put_edges(
+fn put_edges(
     room: c_int,
-    (ranks, place): (&[u32], *mut c_int),
-    (weights, place_of_weights): (Option<&[c_int]>, *mut c_int),
+    (ranks, place): (&[u32], Places<'_, c_int>),
+    (weights, place_of_weights): (Option<&[c_int]>, Places<'_, c_int>),
 ) -> Result<()> {
     let Ok(room) = usize::try_from(room) else {
         return Err(Error::new(Class::Argument, format!("the room for edges is {room}")));
     };
     let count = room.min(ranks.len());
-    if count > 0 && place.is_null() {
-        return Err(null("the array of neighbors"));
-    }
     let constants = [MPI_UNWEIGHTED.addr(), MPI_WEIGHTS_EMPTY.addr()];
-    // SAFETY: not null where there are entries, and the caller promised the room.
-    unsafe {
-        put(&signed(&ranks[..count]), place);
-        match weights {
-            Some(weights) if !constants.contains(&place_of_weights.addr()) => {
-                check_array(place_of_weights, count as i64, "the array of weights")?;
-                put(&weights[..count], place_of_weights);
-            }
-            _ => {}
-        }
+    place.checked(count as i64, "the array of neighbors")?.put(&signed(&ranks[..count]));
+    if let Some(weights) = weights.filter(|_| !constants.contains(&place_of_weights.addr())) {
+        let places = place_of_weights.checked(count as i64, "the array of weights")?;
+        places.put(&weights[..count]);
     }
     Ok(())
 }

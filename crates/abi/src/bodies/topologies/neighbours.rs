@@ -3,7 +3,7 @@
 //! What lies beyond an open border is nobody: nothing is sent there, and the block that would come from there stays as
 //! it is.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use weft::collectives::{Around, Block, Neighbourhood};
 use weft::{Class, Communicator, Error, Rank, Result};
@@ -13,29 +13,25 @@ use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_p
 use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
+use crate::claims::{Buffer, List, Received, Sent};
 use crate::convert::{Counts, Displacements};
 use crate::parts::Piece;
 use crate::state::Runtime;
 use crate::types::*;
 
 /// Everybody's block to its neighbours, and theirs to their places.
-///
-/// # Safety
-/// `sendbuf` holds `sendcount` elements, `recvbuf` has room for `recvcount` elements of every source; see [`Way::call`], here
-/// and below.
-pub unsafe fn mpi_neighbor_allgather(
-    sendbuf: *const c_void,
+pub fn mpi_neighbor_allgather(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::neighbours(&way, false, gives, gets, comm) } {
+    if let Some(code) = plain::neighbours(&way, false, gives, gets, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -52,58 +48,48 @@ pub unsafe fn mpi_neighbor_allgather(
         way.check(comm, || way.name().to_owned())?;
         Ok(Described::new(what, gives, room.side(recvbuf), false))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The same into places that differ, of blocks that differ in length.
-///
-/// # Safety
-/// As for [`mpi_neighbor_allgather`]; the arrays have an entry for every source.
-pub unsafe fn mpi_neighbor_allgatherv(
-    sendbuf: *const c_void,
+pub fn mpi_neighbor_allgatherv(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    displs: Displacements,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    displs: Displacements<'_>,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
         refuse_in_place(sendbuf)?;
         refuse_in_place(recvbuf)?;
         let living = comm.among_living();
         let sources = &living.neighbourhood()?.sources;
-        // SAFETY: the program promised an entry for every source.
-        let pieces = unsafe { listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)? };
+        let pieces = listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)?;
         let (gives, _) = side(runtime, sendbuf, sendcount, sendtype, false)?;
         way.check(comm, || way.name().to_owned())?;
         let gets = Side::listed(recvbuf, present(pieces, sources));
         Ok(Described::new(What::AroundToAll { receives: None }, gives, gets, false))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// A block to each destination, and one from each source.
-///
-/// # Safety
-/// `sendbuf` holds `sendcount` elements for every destination, `recvbuf` has room for `recvcount` of every source.
-pub unsafe fn mpi_neighbor_alltoall(
-    sendbuf: *const c_void,
+pub fn mpi_neighbor_alltoall(
+    sendbuf: Sent,
     sendcount: MPI_Count,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
+    recvbuf: Received,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let (gives, gets) = ((sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype));
-    // SAFETY: the program's promises are handed on.
-    if let Some(code) = unsafe { plain::neighbours(&way, true, gives, gets, comm) } {
+    if let Some(code) = plain::neighbours(&way, true, gives, gets, comm) {
         return code;
     }
     let describe = |runtime, comm: &Communicator| {
@@ -120,78 +106,63 @@ pub unsafe fn mpi_neighbor_alltoall(
         way.check(comm, || way.name().to_owned())?;
         Ok(Described::new(what, gives.side(sendbuf), gets.side(recvbuf), false))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The same with blocks that stand anywhere and differ in length.
-///
-/// # Safety
-/// All arrays have an entry for every destination or source, and the buffers what they say.
-pub unsafe fn mpi_neighbor_alltoallv(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Displacements,
+pub fn mpi_neighbor_alltoallv(
+    sendbuf: Sent,
+    sendcounts: Counts<'_>,
+    sdispls: Displacements<'_>,
     sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Displacements,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    rdispls: Displacements<'_>,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
         let living = comm.among_living();
         let Neighbourhood { sources, destinations, .. } = living.neighbourhood()?;
-        // SAFETY: the program promised an entry for every destination and source.
-        let (gives, gets) = unsafe {
-            let gives = listed(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtype)?;
-            (gives, listed(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtype)?)
-        };
+        let gives = listed(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtype)?;
+        let gets = listed(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtype)?;
         of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// The same with blocks of different types.
-///
-/// # Safety
-/// All arrays have an entry for every destination or source, and the buffers what they say.
-pub unsafe fn mpi_neighbor_alltoallw(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: *const MPI_Aint,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: *const MPI_Aint,
-    recvtypes: *const MPI_Datatype,
+pub fn mpi_neighbor_alltoallw(
+    sendbuf: Sent,
+    sendcounts: Counts<'_>,
+    sdispls: List<'_, MPI_Aint>,
+    sendtypes: List<'_, MPI_Datatype>,
+    recvbuf: Received,
+    recvcounts: Counts<'_>,
+    rdispls: List<'_, MPI_Aint>,
+    recvtypes: List<'_, MPI_Datatype>,
     comm: MPI_Comm,
-    way: Way,
+    way: Way<'_>,
 ) -> c_int {
     let describe = |runtime, comm: &Communicator| {
         let living = comm.among_living();
         let Neighbourhood { sources, destinations, .. } = living.neighbourhood()?;
         let (sdispls, rdispls) = (Displacements::Aint(sdispls), Displacements::Aint(rdispls));
-        // SAFETY: the program promised an entry for every destination and source.
-        let (gives, gets) = unsafe {
-            let gives =
-                listed_with_types(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtypes)?;
-            (gives, listed_with_types(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtypes)?)
-        };
+        let gives =
+            listed_with_types(runtime, Entries::all(destinations.len()), sendcounts, sdispls, sendtypes)?;
+        let gets = listed_with_types(runtime, Entries::all(sources.len()), recvcounts, rdispls, recvtypes)?;
         of_each(&way, comm, (sendbuf, gives), (recvbuf, gets))
     };
-    // SAFETY: the program's promises are handed on.
-    unsafe { way.call(comm, describe) }
+    way.call(comm, describe)
 }
 
 /// An exchange of pieces that stand anywhere.
 fn of_each(
-    way: &Way,
+    way: &Way<'_>,
     comm: &Communicator,
-    (sendbuf, gives): (*const c_void, Vec<Piece>),
-    (recvbuf, gets): (*mut c_void, Vec<Piece>),
+    (sendbuf, gives): (Sent, Vec<Piece>),
+    (recvbuf, gets): (Received, Vec<Piece>),
 ) -> Result<Described> {
     refuse_in_place(sendbuf)?;
     refuse_in_place(recvbuf)?;
@@ -247,7 +218,7 @@ impl Room {
         matches!(self.places, Places::Even(_))
     }
 
-    fn side(self, buffer: *const c_void) -> Side {
+    fn side<B: Buffer>(self, buffer: B) -> Side<B> {
         match self.places {
             Places::Even(piece) => Side::whole(buffer, piece),
             Places::Apart(pieces) => Side::listed(buffer, pieces),

@@ -8,29 +8,34 @@ exported! {
     fn MPI_Abi_get_fortran_booleans(
         logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void, is_set: *mut c_int,
     ) -> c_int {
-        bodies::environment::mpi_abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set)
+        bodies::environment::mpi_abi_get_fortran_booleans(
+            logical_size, Places::claim(logical_true.cast()), Places::claim(logical_false.cast()),
+            Place::claim(is_set),
+        )
     }
 
     /// `MPI_Abi_get_fortran_info`, in MPI since 5.0.
     fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-        bodies::environment::mpi_abi_get_fortran_info(info)
+        bodies::environment::mpi_abi_get_fortran_info(Place::claim(info))
     }
 
     /// `MPI_Abi_get_info`, in MPI since 5.0.
     fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
-        bodies::environment::mpi_abi_get_info(info)
+        bodies::environment::mpi_abi_get_info(Place::claim(info))
     }
 
     /// `MPI_Abi_get_version`, in MPI since 5.0.
     fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-        bodies::environment::mpi_abi_get_version(abi_major, abi_minor)
+        bodies::environment::mpi_abi_get_version(Place::claim(abi_major), Place::claim(abi_minor))
     }
 
     /// `MPI_Abi_set_fortran_booleans`, in MPI since 5.0.
     fn MPI_Abi_set_fortran_booleans(
         logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void,
     ) -> c_int {
-        bodies::environment::mpi_abi_set_fortran_booleans(logical_size, logical_true, logical_false)
+        bodies::environment::mpi_abi_set_fortran_booleans(
+            logical_size, List::claim(logical_true.cast()), List::claim(logical_false.cast()),
+        )
     }
 
     /// `MPI_Abi_set_fortran_info`, in MPI since 5.0.

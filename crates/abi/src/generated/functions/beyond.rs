@@ -116,31 +116,43 @@ exported! {
 
     /// `MPI_Status_c2f`, in MPI since 2.0.
     fn MPI_Status_c2f(c_status: *const MPI_Status, f_status: *mut MPI_Fint) -> c_int {
-        bodies::fortran_statuses::mpi_status_c2f(c_status, f_status)
+        bodies::fortran_statuses::mpi_status_c2f(
+            GivenStatus::claim(c_status), StatusPlace::claim(f_status.cast()),
+        )
     }
 
     /// `MPI_Status_f2c`, in MPI since 2.0.
     fn MPI_Status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> c_int {
-        bodies::fortran_statuses::mpi_status_f2c(f_status, c_status)
+        bodies::fortran_statuses::mpi_status_f2c(
+            GivenStatus::claim(f_status.cast()), StatusPlace::claim(c_status),
+        )
     }
 
     /// `MPI_Status_c2f08`, in MPI since 3.0.
     fn MPI_Status_c2f08(c_status: *const MPI_Status, f08_status: *mut MPI_F08_status) -> c_int {
-        bodies::fortran_statuses::mpi_status_c2f08(c_status, f08_status)
+        bodies::fortran_statuses::mpi_status_c2f08(
+            GivenStatus::claim(c_status), StatusPlace::claim(f08_status.cast()),
+        )
     }
 
     /// `MPI_Status_f082c`, in MPI since 3.0.
     fn MPI_Status_f082c(f08_status: *const MPI_F08_status, c_status: *mut MPI_Status) -> c_int {
-        bodies::fortran_statuses::mpi_status_f082c(f08_status, c_status)
+        bodies::fortran_statuses::mpi_status_f082c(
+            GivenStatus::claim(f08_status.cast()), StatusPlace::claim(c_status),
+        )
     }
 
     /// `MPI_Status_f2f08`, in MPI since 3.0.
     fn MPI_Status_f2f08(f_status: *const MPI_Fint, f08_status: *mut MPI_F08_status) -> c_int {
-        bodies::fortran_statuses::mpi_status_f2f08(f_status, f08_status)
+        bodies::fortran_statuses::mpi_status_f2f08(
+            GivenStatus::claim(f_status.cast()), StatusPlace::claim(f08_status.cast()),
+        )
     }
 
     /// `MPI_Status_f082f`, in MPI since 3.0.
     fn MPI_Status_f082f(f08_status: *const MPI_F08_status, f_status: *mut MPI_Fint) -> c_int {
-        bodies::fortran_statuses::mpi_status_f082f(f08_status, f_status)
+        bodies::fortran_statuses::mpi_status_f082f(
+            GivenStatus::claim(f08_status.cast()), StatusPlace::claim(f_status.cast()),
+        )
     }
 }

@@ -10,8 +10,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::blocking("MPI_Allgather"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::blocking("MPI_Allgather"),
         )
     }
 
@@ -21,7 +21,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, Way::blocking("MPI_Allgather"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::blocking("MPI_Allgather"),
         )
     }
 
@@ -31,8 +32,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::planned("MPI_Allgather_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::planned("MPI_Allgather_init", info, Place::claim(request)),
         )
     }
 
@@ -43,8 +45,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::planned("MPI_Allgather_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::planned("MPI_Allgather_init", info, Place::claim(request)),
         )
     }
 
@@ -54,8 +56,9 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm, Way::blocking("MPI_Allgatherv"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 
@@ -65,8 +68,9 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::blocking("MPI_Allgatherv"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::blocking("MPI_Allgatherv"),
         )
     }
 
@@ -77,8 +81,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm, Way::planned("MPI_Allgatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::planned("MPI_Allgatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -89,8 +94,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::planned("MPI_Allgatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::planned("MPI_Allgatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -100,7 +106,8 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::blocking("MPI_Allreduce"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::blocking("MPI_Allreduce"),
         )
     }
 
@@ -110,7 +117,8 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::blocking("MPI_Allreduce"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::blocking("MPI_Allreduce"),
         )
     }
 
@@ -120,8 +128,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm,
-            Way::planned("MPI_Allreduce_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::planned("MPI_Allreduce_init", info, Place::claim(request)),
         )
     }
 
@@ -131,7 +139,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::planned("MPI_Allreduce_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::planned("MPI_Allreduce_init", info, Place::claim(request)),
         )
     }
 
@@ -141,8 +150,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::blocking("MPI_Alltoall"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::blocking("MPI_Alltoall"),
         )
     }
 
@@ -152,7 +161,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, Way::blocking("MPI_Alltoall"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::blocking("MPI_Alltoall"),
         )
     }
 
@@ -162,8 +172,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::planned("MPI_Alltoall_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::planned("MPI_Alltoall_init", info, Place::claim(request)),
         )
     }
 
@@ -174,8 +185,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::planned("MPI_Alltoall_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::planned("MPI_Alltoall_init", info, Place::claim(request)),
         )
     }
 
@@ -186,8 +197,9 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
             Way::blocking("MPI_Alltoallv"),
         )
     }
@@ -199,8 +211,9 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
             Way::blocking("MPI_Alltoallv"),
         )
     }
@@ -212,9 +225,10 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
-            Way::planned("MPI_Alltoallv_init", info, request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
+            Way::planned("MPI_Alltoallv_init", info, Place::claim(request)),
         )
     }
 
@@ -225,9 +239,10 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
-            Way::planned("MPI_Alltoallv_init", info, request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
+            Way::planned("MPI_Alltoallv_init", info, Place::claim(request)),
         )
     }
 
@@ -238,9 +253,10 @@ exported! {
         recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtypes, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtypes, comm,
-            Way::blocking("MPI_Alltoallw"),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::blocking("MPI_Alltoallw"),
         )
     }
 
@@ -251,9 +267,10 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtypes, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtypes, comm,
-            Way::blocking("MPI_Alltoallw"),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::blocking("MPI_Alltoallw"),
         )
     }
 
@@ -264,9 +281,10 @@ exported! {
         recvtypes: *const MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtypes, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtypes, comm,
-            Way::planned("MPI_Alltoallw_init", info, request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::planned("MPI_Alltoallw_init", info, Place::claim(request)),
         )
     }
 
@@ -278,9 +296,10 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtypes, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtypes, comm,
-            Way::planned("MPI_Alltoallw_init", info, request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::planned("MPI_Alltoallw_init", info, Place::claim(request)),
         )
     }
 
@@ -291,7 +310,7 @@ exported! {
 
     /// `MPI_Barrier_init`, in MPI since 4.0.
     fn MPI_Barrier_init(comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request) -> c_int {
-        bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, request))
+        bodies::collectives::mpi_barrier(comm, Way::planned("MPI_Barrier_init", info, Place::claim(request)))
     }
 
     /// `MPI_Bcast`, in MPI since 1.1.
@@ -299,7 +318,7 @@ exported! {
         buffer: *mut c_void, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_bcast(
-            buffer, count as MPI_Count, datatype, root, comm, Way::blocking("MPI_Bcast"),
+            Received::claim(buffer), count as MPI_Count, datatype, root, comm, Way::blocking("MPI_Bcast"),
         )
     }
 
@@ -307,7 +326,9 @@ exported! {
     fn MPI_Bcast_c(
         buffer: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm, Way::blocking("MPI_Bcast"))
+        bodies::collectives::mpi_bcast(
+            Received::claim(buffer), count, datatype, root, comm, Way::blocking("MPI_Bcast"),
+        )
     }
 
     /// `MPI_Bcast_init`, in MPI since 4.0.
@@ -316,7 +337,8 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_bcast(
-            buffer, count as MPI_Count, datatype, root, comm, Way::planned("MPI_Bcast_init", info, request),
+            Received::claim(buffer), count as MPI_Count, datatype, root, comm,
+            Way::planned("MPI_Bcast_init", info, Place::claim(request)),
         )
     }
 
@@ -326,7 +348,8 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_bcast(
-            buffer, count, datatype, root, comm, Way::planned("MPI_Bcast_init", info, request),
+            Received::claim(buffer), count, datatype, root, comm,
+            Way::planned("MPI_Bcast_init", info, Place::claim(request)),
         )
     }
 
@@ -336,7 +359,8 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::blocking("MPI_Exscan"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::blocking("MPI_Exscan"),
         )
     }
 
@@ -346,7 +370,8 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::blocking("MPI_Exscan"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::blocking("MPI_Exscan"),
         )
     }
 
@@ -356,8 +381,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm,
-            Way::planned("MPI_Exscan_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::planned("MPI_Exscan_init", info, Place::claim(request)),
         )
     }
 
@@ -367,7 +392,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::planned("MPI_Exscan_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::planned("MPI_Exscan_init", info, Place::claim(request)),
         )
     }
 
@@ -377,8 +403,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::blocking("MPI_Gather"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm, Way::blocking("MPI_Gather"),
         )
     }
 
@@ -388,8 +414,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::blocking("MPI_Gather"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::blocking("MPI_Gather"),
         )
     }
 
@@ -400,8 +426,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::planned("MPI_Gather_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm,
+            Way::planned("MPI_Gather_init", info, Place::claim(request)),
         )
     }
 
@@ -412,8 +439,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::planned("MPI_Gather_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::planned("MPI_Gather_init", info, Place::claim(request)),
         )
     }
 
@@ -423,8 +450,9 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, root, comm, Way::blocking("MPI_Gatherv"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
+            comm, Way::blocking("MPI_Gatherv"),
         )
     }
 
@@ -435,8 +463,9 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, root, comm, Way::blocking("MPI_Gatherv"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
+            comm, Way::blocking("MPI_Gatherv"),
         )
     }
 
@@ -447,8 +476,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, root, comm, Way::planned("MPI_Gatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
+            comm, Way::planned("MPI_Gatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -459,8 +489,9 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, root, comm, Way::planned("MPI_Gatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
+            comm, Way::planned("MPI_Gatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -470,8 +501,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::begun("MPI_Iallgather", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::begun("MPI_Iallgather", Place::claim(request)),
         )
     }
 
@@ -481,8 +512,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::begun("MPI_Iallgather", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::begun("MPI_Iallgather", Place::claim(request)),
         )
     }
 
@@ -493,8 +524,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm, Way::begun("MPI_Iallgatherv", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::begun("MPI_Iallgatherv", Place::claim(request)),
         )
     }
 
@@ -505,8 +537,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::begun("MPI_Iallgatherv", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::begun("MPI_Iallgatherv", Place::claim(request)),
         )
     }
 
@@ -516,7 +549,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::begun("MPI_Iallreduce", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::begun("MPI_Iallreduce", Place::claim(request)),
         )
     }
 
@@ -526,7 +560,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_allreduce(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::begun("MPI_Iallreduce", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::begun("MPI_Iallreduce", Place::claim(request)),
         )
     }
 
@@ -536,8 +571,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::begun("MPI_Ialltoall", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::begun("MPI_Ialltoall", Place::claim(request)),
         )
     }
 
@@ -547,8 +582,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::begun("MPI_Ialltoall", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::begun("MPI_Ialltoall", Place::claim(request)),
         )
     }
 
@@ -559,9 +594,10 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
-            Way::begun("MPI_Ialltoallv", request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
+            Way::begun("MPI_Ialltoallv", Place::claim(request)),
         )
     }
 
@@ -572,9 +608,10 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
-            Way::begun("MPI_Ialltoallv", request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
+            Way::begun("MPI_Ialltoallv", Place::claim(request)),
         )
     }
 
@@ -585,9 +622,10 @@ exported! {
         recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtypes, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtypes, comm,
-            Way::begun("MPI_Ialltoallw", request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::begun("MPI_Ialltoallw", Place::claim(request)),
         )
     }
 
@@ -598,15 +636,16 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_alltoallw(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtypes, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtypes, comm,
-            Way::begun("MPI_Ialltoallw", request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
+            List::claim(recvtypes), comm, Way::begun("MPI_Ialltoallw", Place::claim(request)),
         )
     }
 
     /// `MPI_Ibarrier`, in MPI since 3.0.
     fn MPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-        bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", request))
+        bodies::collectives::mpi_barrier(comm, Way::begun("MPI_Ibarrier", Place::claim(request)))
     }
 
     /// `MPI_Ibcast`, in MPI since 3.0.
@@ -615,7 +654,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_bcast(
-            buffer, count as MPI_Count, datatype, root, comm, Way::begun("MPI_Ibcast", request),
+            Received::claim(buffer), count as MPI_Count, datatype, root, comm,
+            Way::begun("MPI_Ibcast", Place::claim(request)),
         )
     }
 
@@ -624,7 +664,10 @@ exported! {
         buffer: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_bcast(buffer, count, datatype, root, comm, Way::begun("MPI_Ibcast", request))
+        bodies::collectives::mpi_bcast(
+            Received::claim(buffer), count, datatype, root, comm,
+            Way::begun("MPI_Ibcast", Place::claim(request)),
+        )
     }
 
     /// `MPI_Iexscan`, in MPI since 3.0.
@@ -633,7 +676,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::begun("MPI_Iexscan", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::begun("MPI_Iexscan", Place::claim(request)),
         )
     }
 
@@ -643,7 +687,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_exscan(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::begun("MPI_Iexscan", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::begun("MPI_Iexscan", Place::claim(request)),
         )
     }
 
@@ -653,8 +698,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::begun("MPI_Igather", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm, Way::begun("MPI_Igather", Place::claim(request)),
         )
     }
 
@@ -664,8 +709,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::begun("MPI_Igather", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::begun("MPI_Igather", Place::claim(request)),
         )
     }
 
@@ -676,8 +721,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, root, comm, Way::begun("MPI_Igatherv", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
+            comm, Way::begun("MPI_Igatherv", Place::claim(request)),
         )
     }
 
@@ -688,8 +734,9 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_gatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, root, comm, Way::begun("MPI_Igatherv", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
+            comm, Way::begun("MPI_Igatherv", Place::claim(request)),
         )
     }
 
@@ -699,8 +746,8 @@ exported! {
         root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, root, comm,
-            Way::begun("MPI_Ireduce", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, root, comm,
+            Way::begun("MPI_Ireduce", Place::claim(request)),
         )
     }
 
@@ -710,7 +757,8 @@ exported! {
         root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count, datatype, op, root, comm, Way::begun("MPI_Ireduce", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, root, comm,
+            Way::begun("MPI_Ireduce", Place::claim(request)),
         )
     }
 
@@ -720,8 +768,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Int(recvcounts), datatype, op, comm,
-            Way::begun("MPI_Ireduce_scatter", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)), datatype,
+            op, comm, Way::begun("MPI_Ireduce_scatter", Place::claim(request)),
         )
     }
 
@@ -731,8 +779,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Count(recvcounts), datatype, op, comm,
-            Way::begun("MPI_Ireduce_scatter", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)), datatype,
+            op, comm, Way::begun("MPI_Ireduce_scatter", Place::claim(request)),
         )
     }
 
@@ -742,8 +790,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount as MPI_Count, datatype, op, comm,
-            Way::begun("MPI_Ireduce_scatter_block", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount as MPI_Count, datatype, op, comm,
+            Way::begun("MPI_Ireduce_scatter_block", Place::claim(request)),
         )
     }
 
@@ -753,7 +801,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount, datatype, op, comm, Way::begun("MPI_Ireduce_scatter_block", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount, datatype, op, comm,
+            Way::begun("MPI_Ireduce_scatter_block", Place::claim(request)),
         )
     }
 
@@ -763,7 +812,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_scan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::begun("MPI_Iscan", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::begun("MPI_Iscan", Place::claim(request)),
         )
     }
 
@@ -773,7 +823,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_scan(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::begun("MPI_Iscan", request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::begun("MPI_Iscan", Place::claim(request)),
         )
     }
 
@@ -783,8 +834,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::begun("MPI_Iscatter", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm, Way::begun("MPI_Iscatter", Place::claim(request)),
         )
     }
 
@@ -794,8 +845,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::begun("MPI_Iscatter", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::begun("MPI_Iscatter", Place::claim(request)),
         )
     }
 
@@ -806,8 +857,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(displs), sendtype, recvbuf,
-            recvcount as MPI_Count, recvtype, root, comm, Way::begun("MPI_Iscatterv", request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm, Way::begun("MPI_Iscatterv", Place::claim(request)),
         )
     }
 
@@ -818,29 +870,30 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(displs), sendtype, recvbuf, recvcount,
-            recvtype, root, comm, Way::begun("MPI_Iscatterv", request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
+            root, comm, Way::begun("MPI_Iscatterv", Place::claim(request)),
         )
     }
 
     /// `MPI_Op_commutative`, in MPI since 2.2.
     fn MPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
-        bodies::operators::mpi_op_commutative(op, commute)
+        bodies::operators::mpi_op_commutative(op, Place::claim(commute))
     }
 
     /// `MPI_Op_create`, in MPI since 1.1.
     fn MPI_Op_create(user_fn: MPI_User_function, commute: c_int, op: *mut MPI_Op) -> c_int {
-        bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, op)
+        bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, Place::claim(op))
     }
 
     /// `MPI_Op_create_c`, in MPI since 4.0.
     fn MPI_Op_create_c(user_fn: MPI_User_function_c, commute: c_int, op: *mut MPI_Op) -> c_int {
-        bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, op)
+        bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, Place::claim(op))
     }
 
     /// `MPI_Op_free`, in MPI since 1.1.
     fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
-        bodies::operators::mpi_op_free(op)
+        bodies::operators::mpi_op_free(Variable::claim(op))
     }
 
     /// `MPI_Reduce`, in MPI since 1.1.
@@ -849,7 +902,8 @@ exported! {
         root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, root, comm, Way::blocking("MPI_Reduce"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, root, comm,
+            Way::blocking("MPI_Reduce"),
         )
     }
 
@@ -859,7 +913,8 @@ exported! {
         root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count, datatype, op, root, comm, Way::blocking("MPI_Reduce"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, root, comm,
+            Way::blocking("MPI_Reduce"),
         )
     }
 
@@ -869,8 +924,8 @@ exported! {
         root: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, root, comm,
-            Way::planned("MPI_Reduce_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, root, comm,
+            Way::planned("MPI_Reduce_init", info, Place::claim(request)),
         )
     }
 
@@ -880,7 +935,8 @@ exported! {
         root: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce(
-            sendbuf, recvbuf, count, datatype, op, root, comm, Way::planned("MPI_Reduce_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, root, comm,
+            Way::planned("MPI_Reduce_init", info, Place::claim(request)),
         )
     }
 
@@ -888,14 +944,18 @@ exported! {
     fn MPI_Reduce_local(
         inbuf: *const c_void, inoutbuf: *mut c_void, count: c_int, datatype: MPI_Datatype, op: MPI_Op,
     ) -> c_int {
-        bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count as MPI_Count, datatype, op)
+        bodies::operators::mpi_reduce_local(
+            Sent::claim(inbuf), Received::claim(inoutbuf), count as MPI_Count, datatype, op,
+        )
     }
 
     /// `MPI_Reduce_local_c`, in MPI since 4.0.
     fn MPI_Reduce_local_c(
         inbuf: *const c_void, inoutbuf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, op: MPI_Op,
     ) -> c_int {
-        bodies::operators::mpi_reduce_local(inbuf, inoutbuf, count, datatype, op)
+        bodies::operators::mpi_reduce_local(
+            Sent::claim(inbuf), Received::claim(inoutbuf), count, datatype, op,
+        )
     }
 
     /// `MPI_Reduce_scatter`, in MPI since 1.1.
@@ -904,8 +964,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Int(recvcounts), datatype, op, comm,
-            Way::blocking("MPI_Reduce_scatter"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)), datatype,
+            op, comm, Way::blocking("MPI_Reduce_scatter"),
         )
     }
 
@@ -915,8 +975,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Count(recvcounts), datatype, op, comm,
-            Way::blocking("MPI_Reduce_scatter"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)), datatype,
+            op, comm, Way::blocking("MPI_Reduce_scatter"),
         )
     }
 
@@ -926,7 +986,7 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount as MPI_Count, datatype, op, comm,
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount as MPI_Count, datatype, op, comm,
             Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
@@ -937,7 +997,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount, datatype, op, comm, Way::blocking("MPI_Reduce_scatter_block"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount, datatype, op, comm,
+            Way::blocking("MPI_Reduce_scatter_block"),
         )
     }
 
@@ -947,8 +1008,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount as MPI_Count, datatype, op, comm,
-            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount as MPI_Count, datatype, op, comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, Place::claim(request)),
         )
     }
 
@@ -958,8 +1019,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter_block(
-            sendbuf, recvbuf, recvcount, datatype, op, comm,
-            Way::planned("MPI_Reduce_scatter_block_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), recvcount, datatype, op, comm,
+            Way::planned("MPI_Reduce_scatter_block_init", info, Place::claim(request)),
         )
     }
 
@@ -969,8 +1030,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Int(recvcounts), datatype, op, comm,
-            Way::planned("MPI_Reduce_scatter_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)), datatype,
+            op, comm, Way::planned("MPI_Reduce_scatter_init", info, Place::claim(request)),
         )
     }
 
@@ -980,8 +1041,8 @@ exported! {
         op: MPI_Op, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_reduce_scatter(
-            sendbuf, recvbuf, Counts::Count(recvcounts), datatype, op, comm,
-            Way::planned("MPI_Reduce_scatter_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)), datatype,
+            op, comm, Way::planned("MPI_Reduce_scatter_init", info, Place::claim(request)),
         )
     }
 
@@ -991,7 +1052,8 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::reductions::mpi_scan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm, Way::blocking("MPI_Scan"),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::blocking("MPI_Scan"),
         )
     }
 
@@ -1000,7 +1062,10 @@ exported! {
         sendbuf: *const c_void, recvbuf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm,
     ) -> c_int {
-        bodies::reductions::mpi_scan(sendbuf, recvbuf, count, datatype, op, comm, Way::blocking("MPI_Scan"))
+        bodies::reductions::mpi_scan(
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::blocking("MPI_Scan"),
+        )
     }
 
     /// `MPI_Scan_init`, in MPI since 4.0.
@@ -1009,8 +1074,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_scan(
-            sendbuf, recvbuf, count as MPI_Count, datatype, op, comm,
-            Way::planned("MPI_Scan_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count as MPI_Count, datatype, op, comm,
+            Way::planned("MPI_Scan_init", info, Place::claim(request)),
         )
     }
 
@@ -1020,7 +1085,8 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::reductions::mpi_scan(
-            sendbuf, recvbuf, count, datatype, op, comm, Way::planned("MPI_Scan_init", info, request),
+            Sent::claim(sendbuf), Received::claim(recvbuf), count, datatype, op, comm,
+            Way::planned("MPI_Scan_init", info, Place::claim(request)),
         )
     }
 
@@ -1030,8 +1096,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::blocking("MPI_Scatter"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm, Way::blocking("MPI_Scatter"),
         )
     }
 
@@ -1041,8 +1107,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::blocking("MPI_Scatter"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::blocking("MPI_Scatter"),
         )
     }
 
@@ -1053,8 +1119,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, root, comm,
-            Way::planned("MPI_Scatter_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm,
+            Way::planned("MPI_Scatter_init", info, Place::claim(request)),
         )
     }
 
@@ -1065,8 +1132,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatter(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            Way::planned("MPI_Scatter_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, root,
+            comm, Way::planned("MPI_Scatter_init", info, Place::claim(request)),
         )
     }
 
@@ -1076,7 +1143,8 @@ exported! {
         recvbuf: *mut c_void, recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(displs), sendtype, recvbuf,
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
             recvcount as MPI_Count, recvtype, root, comm, Way::blocking("MPI_Scatterv"),
         )
     }
@@ -1087,8 +1155,9 @@ exported! {
         recvbuf: *mut c_void, recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(displs), sendtype, recvbuf, recvcount,
-            recvtype, root, comm, Way::blocking("MPI_Scatterv"),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
+            root, comm, Way::blocking("MPI_Scatterv"),
         )
     }
 
@@ -1099,8 +1168,10 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(displs), sendtype, recvbuf,
-            recvcount as MPI_Count, recvtype, root, comm, Way::planned("MPI_Scatterv_init", info, request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, root, comm,
+            Way::planned("MPI_Scatterv_init", info, Place::claim(request)),
         )
     }
 
@@ -1111,8 +1182,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::collectives::mpi_scatterv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(displs), sendtype, recvbuf, recvcount,
-            recvtype, root, comm, Way::planned("MPI_Scatterv_init", info, request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
+            root, comm, Way::planned("MPI_Scatterv_init", info, Place::claim(request)),
         )
     }
 
@@ -1120,6 +1192,6 @@ exported! {
     fn MPI_Type_get_value_index(
         value_type: MPI_Datatype, index_type: MPI_Datatype, pair_type: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::value_indices::mpi_type_get_value_index(value_type, index_type, pair_type)
+        bodies::value_indices::mpi_type_get_value_index(value_type, index_type, Place::claim(pair_type))
     }
 }

@@ -6,12 +6,12 @@ use super::*;
 exported! {
     /// `MPI_Comm_compare`, in MPI since 1.1.
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
-        bodies::communicators::mpi_comm_compare(comm1, comm2, result)
+        bodies::communicators::mpi_comm_compare(comm1, comm2, Place::claim(result))
     }
 
     /// `MPI_Comm_create`, in MPI since 1.1.
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_create(comm, group, newcomm)
+        bodies::communicators::mpi_comm_create(comm, group, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_create_from_group`, in MPI since 4.0.
@@ -19,12 +19,14 @@ exported! {
         group: MPI_Group, stringtag: *const c_char, info: MPI_Info, errhandler: MPI_Errhandler,
         newcomm: *mut MPI_Comm,
     ) -> c_int {
-        bodies::communicator_creation::mpi_comm_create_from_group(group, stringtag, info, errhandler, newcomm)
+        bodies::communicator_creation::mpi_comm_create_from_group(
+            group, Text::claim(stringtag), info, errhandler, Place::claim(newcomm),
+        )
     }
 
     /// `MPI_Comm_create_group`, in MPI since 3.0.
     fn MPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, newcomm)
+        bodies::communicator_creation::mpi_comm_create_group(comm, group, tag, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_create_keyval`, in MPI since 2.0.
@@ -33,7 +35,7 @@ exported! {
         comm_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_comm_create_keyval(
-            comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state,
+            comm_copy_attr_fn, comm_delete_attr_fn, Place::claim(comm_keyval), extra_state,
         )
     }
 
@@ -44,71 +46,75 @@ exported! {
 
     /// `MPI_Comm_dup`, in MPI since 1.1.
     fn MPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_dup(comm, newcomm)
+        bodies::communicators::mpi_comm_dup(comm, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_dup_with_info`, in MPI since 3.0.
     fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_dup_with_info(comm, info, newcomm)
+        bodies::communicators::mpi_comm_dup_with_info(comm, info, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_free`, in MPI since 1.1.
     fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_free(comm)
+        bodies::communicators::mpi_comm_free(Variable::claim(comm))
     }
 
     /// `MPI_Comm_free_keyval`, in MPI since 2.0.
     fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-        bodies::attributes::mpi_comm_free_keyval(comm_keyval)
+        bodies::attributes::mpi_comm_free_keyval(Variable::claim(comm_keyval))
     }
 
     /// `MPI_Comm_get_attr`, in MPI since 2.0.
     fn MPI_Comm_get_attr(
         comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int,
     ) -> c_int {
-        bodies::attributes::mpi_comm_get_attr(comm, comm_keyval, attribute_val, flag)
+        bodies::attributes::mpi_comm_get_attr(
+            comm, comm_keyval, Place::claim(attribute_val.cast()), Place::claim(flag),
+        )
     }
 
     /// `MPI_Comm_get_info`, in MPI since 3.0.
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
-        bodies::communicator_hints::mpi_comm_get_info(comm, info_used)
+        bodies::communicator_hints::mpi_comm_get_info(comm, Place::claim(info_used))
     }
 
     /// `MPI_Comm_get_name`, in MPI since 2.0.
     fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::communicators::mpi_comm_get_name(comm, comm_name, resultlen)
+        bodies::communicators::mpi_comm_get_name(comm, TextPlace::claim(comm_name), Place::claim(resultlen))
     }
 
     /// `MPI_Comm_group`, in MPI since 1.1.
     fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_comm_group(comm, group)
+        bodies::groups::mpi_comm_group(comm, Place::claim(group))
     }
 
     /// `MPI_Comm_idup`, in MPI since 3.0.
     fn MPI_Comm_idup(comm: MPI_Comm, newcomm: *mut MPI_Comm, request: *mut MPI_Request) -> c_int {
-        bodies::communicator_creation::mpi_comm_idup(comm, newcomm, request)
+        bodies::communicator_creation::mpi_comm_idup(comm, Place::claim(newcomm), Place::claim(request))
     }
 
     /// `MPI_Comm_idup_with_info`, in MPI since 4.0.
     fn MPI_Comm_idup_with_info(
         comm: MPI_Comm, info: MPI_Info, newcomm: *mut MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::communicator_creation::mpi_comm_idup_with_info(comm, info, newcomm, request)
+        bodies::communicator_creation::mpi_comm_idup_with_info(
+            comm, info, Place::claim(newcomm), Place::claim(request),
+        )
     }
 
     /// `MPI_Comm_rank`, in MPI since 1.1.
     fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-        bodies::communicators::mpi_comm_rank(comm, rank)
+        bodies::communicators::mpi_comm_rank(comm, Place::claim(rank))
     }
 
     /// `MPI_Comm_remote_group`, in MPI since 1.1.
     fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-        bodies::intercommunicators::mpi_comm_remote_group(comm, group)
+        bodies::intercommunicators::mpi_comm_remote_group(comm, Place::claim(group))
     }
 
     /// `MPI_Comm_remote_size`, in MPI since 1.1.
     fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-        bodies::intercommunicators::mpi_comm_remote_size(comm, size)
+        bodies::intercommunicators::mpi_comm_remote_size(comm, Place::claim(size))
     }
 
     /// `MPI_Comm_set_attr`, in MPI since 2.0.
@@ -123,102 +129,104 @@ exported! {
 
     /// `MPI_Comm_set_name`, in MPI since 2.0.
     fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
-        bodies::communicators::mpi_comm_set_name(comm, comm_name)
+        bodies::communicators::mpi_comm_set_name(comm, Text::claim(comm_name))
     }
 
     /// `MPI_Comm_size`, in MPI since 1.1.
     fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-        bodies::communicators::mpi_comm_size(comm, size)
+        bodies::communicators::mpi_comm_size(comm, Place::claim(size))
     }
 
     /// `MPI_Comm_split`, in MPI since 1.1.
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_split(comm, color, key, newcomm)
+        bodies::communicators::mpi_comm_split(comm, color, key, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_split_type`, in MPI since 3.0.
     fn MPI_Comm_split_type(
         comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: *mut MPI_Comm,
     ) -> c_int {
-        bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, newcomm)
+        bodies::communicator_creation::mpi_comm_split_type(comm, split_type, key, info, Place::claim(newcomm))
     }
 
     /// `MPI_Comm_test_inter`, in MPI since 1.1.
     fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-        bodies::communicators::mpi_comm_test_inter(comm, flag)
+        bodies::communicators::mpi_comm_test_inter(comm, Place::claim(flag))
     }
 
     /// `MPI_Group_compare`, in MPI since 1.1.
     fn MPI_Group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
-        bodies::groups::mpi_group_compare(group1, group2, result)
+        bodies::groups::mpi_group_compare(group1, group2, Place::claim(result))
     }
 
     /// `MPI_Group_difference`, in MPI since 1.1.
     fn MPI_Group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_difference(group1, group2, newgroup)
+        bodies::groups::mpi_group_difference(group1, group2, Place::claim(newgroup))
     }
 
     /// `MPI_Group_excl`, in MPI since 1.1.
     fn MPI_Group_excl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_excl(group, n, ranks, newgroup)
+        bodies::groups::mpi_group_excl(group, n, List::claim(ranks), Place::claim(newgroup))
     }
 
     /// `MPI_Group_free`, in MPI since 1.1.
     fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_free(group)
+        bodies::groups::mpi_group_free(Variable::claim(group))
     }
 
     /// `MPI_Group_from_session_pset`, in MPI since 4.0.
     fn MPI_Group_from_session_pset(
         session: MPI_Session, pset_name: *const c_char, newgroup: *mut MPI_Group,
     ) -> c_int {
-        bodies::sessions::mpi_group_from_session_pset(session, pset_name, newgroup)
+        bodies::sessions::mpi_group_from_session_pset(session, Text::claim(pset_name), Place::claim(newgroup))
     }
 
     /// `MPI_Group_incl`, in MPI since 1.1.
     fn MPI_Group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_incl(group, n, ranks, newgroup)
+        bodies::groups::mpi_group_incl(group, n, List::claim(ranks), Place::claim(newgroup))
     }
 
     /// `MPI_Group_intersection`, in MPI since 1.1.
     fn MPI_Group_intersection(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_intersection(group1, group2, newgroup)
+        bodies::groups::mpi_group_intersection(group1, group2, Place::claim(newgroup))
     }
 
     /// `MPI_Group_range_excl`, in MPI since 1.1.
     fn MPI_Group_range_excl(
         group: MPI_Group, n: c_int, ranges: *mut [c_int; 3], newgroup: *mut MPI_Group,
     ) -> c_int {
-        bodies::groups::mpi_group_range_excl(group, n, ranges, newgroup)
+        bodies::groups::mpi_group_range_excl(group, n, List::claim(ranges), Place::claim(newgroup))
     }
 
     /// `MPI_Group_range_incl`, in MPI since 1.1.
     fn MPI_Group_range_incl(
         group: MPI_Group, n: c_int, ranges: *mut [c_int; 3], newgroup: *mut MPI_Group,
     ) -> c_int {
-        bodies::groups::mpi_group_range_incl(group, n, ranges, newgroup)
+        bodies::groups::mpi_group_range_incl(group, n, List::claim(ranges), Place::claim(newgroup))
     }
 
     /// `MPI_Group_rank`, in MPI since 1.1.
     fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
-        bodies::groups::mpi_group_rank(group, rank)
+        bodies::groups::mpi_group_rank(group, Place::claim(rank))
     }
 
     /// `MPI_Group_size`, in MPI since 1.1.
     fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
-        bodies::groups::mpi_group_size(group, size)
+        bodies::groups::mpi_group_size(group, Place::claim(size))
     }
 
     /// `MPI_Group_translate_ranks`, in MPI since 1.1.
     fn MPI_Group_translate_ranks(
         group1: MPI_Group, n: c_int, ranks1: *const c_int, group2: MPI_Group, ranks2: *mut c_int,
     ) -> c_int {
-        bodies::groups::mpi_group_translate_ranks(group1, n, ranks1, group2, ranks2)
+        bodies::groups::mpi_group_translate_ranks(
+            group1, n, List::claim(ranks1), group2, Places::claim(ranks2),
+        )
     }
 
     /// `MPI_Group_union`, in MPI since 1.1.
     fn MPI_Group_union(group1: MPI_Group, group2: MPI_Group, newgroup: *mut MPI_Group) -> c_int {
-        bodies::groups::mpi_group_union(group1, group2, newgroup)
+        bodies::groups::mpi_group_union(group1, group2, Place::claim(newgroup))
     }
 
     /// `MPI_Intercomm_create`, in MPI since 1.1.
@@ -227,7 +235,7 @@ exported! {
         newintercomm: *mut MPI_Comm,
     ) -> c_int {
         bodies::intercommunicators::mpi_intercomm_create(
-            local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm,
+            local_comm, local_leader, peer_comm, remote_leader, tag, Place::claim(newintercomm),
         )
     }
 
@@ -237,13 +245,14 @@ exported! {
         stringtag: *const c_char, info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: *mut MPI_Comm,
     ) -> c_int {
         bodies::intercommunicators::mpi_intercomm_create_from_groups(
-            local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm,
+            local_group, local_leader, remote_group, remote_leader, Text::claim(stringtag), info, errhandler,
+            Place::claim(newintercomm),
         )
     }
 
     /// `MPI_Intercomm_merge`, in MPI since 1.1.
     fn MPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int {
-        bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, newintracomm)
+        bodies::intercommunicators::mpi_intercomm_merge(intercomm, high, Place::claim(newintracomm))
     }
 
     /// `MPI_Type_create_keyval`, in MPI since 2.0.
@@ -252,7 +261,7 @@ exported! {
         type_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_type_create_keyval(
-            type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state,
+            type_copy_attr_fn, type_delete_attr_fn, Place::claim(type_keyval), extra_state,
         )
     }
 
@@ -263,19 +272,21 @@ exported! {
 
     /// `MPI_Type_free_keyval`, in MPI since 2.0.
     fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-        bodies::attributes::mpi_type_free_keyval(type_keyval)
+        bodies::attributes::mpi_type_free_keyval(Variable::claim(type_keyval))
     }
 
     /// `MPI_Type_get_attr`, in MPI since 2.0.
     fn MPI_Type_get_attr(
         datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int,
     ) -> c_int {
-        bodies::attributes::mpi_type_get_attr(datatype, type_keyval, attribute_val, flag)
+        bodies::attributes::mpi_type_get_attr(
+            datatype, type_keyval, Place::claim(attribute_val.cast()), Place::claim(flag),
+        )
     }
 
     /// `MPI_Type_get_name`, in MPI since 2.0.
     fn MPI_Type_get_name(datatype: MPI_Datatype, type_name: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::datatypes::mpi_type_get_name(datatype, type_name, resultlen)
+        bodies::datatypes::mpi_type_get_name(datatype, TextPlace::claim(type_name), Place::claim(resultlen))
     }
 
     /// `MPI_Type_set_attr`, in MPI since 2.0.
@@ -285,7 +296,7 @@ exported! {
 
     /// `MPI_Type_set_name`, in MPI since 2.0.
     fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
-        bodies::datatypes::mpi_type_set_name(datatype, type_name)
+        bodies::datatypes::mpi_type_set_name(datatype, Text::claim(type_name))
     }
 
     /// `MPI_Win_create_keyval`, in MPI since 2.0.
@@ -294,7 +305,7 @@ exported! {
         win_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_win_create_keyval(
-            win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state,
+            win_copy_attr_fn, win_delete_attr_fn, Place::claim(win_keyval), extra_state,
         )
     }
 
@@ -305,19 +316,21 @@ exported! {
 
     /// `MPI_Win_free_keyval`, in MPI since 2.0.
     fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-        bodies::attributes::mpi_win_free_keyval(win_keyval)
+        bodies::attributes::mpi_win_free_keyval(Variable::claim(win_keyval))
     }
 
     /// `MPI_Win_get_attr`, in MPI since 2.0.
     fn MPI_Win_get_attr(
         win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int,
     ) -> c_int {
-        bodies::window_attributes::mpi_win_get_attr(win, win_keyval, attribute_val, flag)
+        bodies::window_attributes::mpi_win_get_attr(
+            win, win_keyval, Place::claim(attribute_val.cast()), Place::claim(flag),
+        )
     }
 
     /// `MPI_Win_get_name`, in MPI since 2.0.
     fn MPI_Win_get_name(win: MPI_Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::windows::mpi_win_get_name(win, win_name, resultlen)
+        bodies::windows::mpi_win_get_name(win, TextPlace::claim(win_name), Place::claim(resultlen))
     }
 
     /// `MPI_Win_set_attr`, in MPI since 2.0.
@@ -327,6 +340,6 @@ exported! {
 
     /// `MPI_Win_set_name`, in MPI since 2.0.
     fn MPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
-        bodies::windows::mpi_win_set_name(win, win_name)
+        bodies::windows::mpi_win_set_name(win, Text::claim(win_name))
     }
 }

@@ -6,22 +6,28 @@ use super::*;
 exported! {
     /// `MPI_Get_address`, in MPI since 2.0.
     fn MPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
-        bodies::environment::mpi_get_address(location, address)
+        bodies::environment::mpi_get_address(location, Place::claim(address))
     }
 
     /// `MPI_Get_elements`, in MPI since 1.1.
     fn MPI_Get_elements(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int {
-        bodies::statuses::mpi_get_elements(status, datatype, CountOut::Int(count))
+        bodies::statuses::mpi_get_elements(
+            GivenStatus::claim(status), datatype, CountOut::Int(Place::claim(count)),
+        )
     }
 
     /// `MPI_Get_elements_c`, in MPI since 4.0.
     fn MPI_Get_elements_c(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut MPI_Count) -> c_int {
-        bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count))
+        bodies::statuses::mpi_get_elements(
+            GivenStatus::claim(status), datatype, CountOut::Count(Place::claim(count)),
+        )
     }
 
     /// `MPI_Get_elements_x`, in MPI since 3.0, deprecated in 4.1.
     fn MPI_Get_elements_x(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut MPI_Count) -> c_int {
-        bodies::statuses::mpi_get_elements(status, datatype, CountOut::Count(count))
+        bodies::statuses::mpi_get_elements(
+            GivenStatus::claim(status), datatype, CountOut::Count(Place::claim(count)),
+        )
     }
 
     /// `MPI_Pack`, in MPI since 1.1.
@@ -30,8 +36,8 @@ exported! {
         position: *mut c_int, comm: MPI_Comm,
     ) -> c_int {
         bodies::packing::mpi_pack(
-            inbuf, incount as MPI_Count, datatype, outbuf, outsize as MPI_Count, CountOut::Int(position),
-            comm,
+            Sent::claim(inbuf), incount as MPI_Count, datatype, Received::claim(outbuf), outsize as MPI_Count,
+            Position::Int(Variable::claim(position)), comm,
         )
     }
 
@@ -40,7 +46,10 @@ exported! {
         inbuf: *const c_void, incount: MPI_Count, datatype: MPI_Datatype, outbuf: *mut c_void,
         outsize: MPI_Count, position: *mut MPI_Count, comm: MPI_Comm,
     ) -> c_int {
-        bodies::packing::mpi_pack(inbuf, incount, datatype, outbuf, outsize, CountOut::Count(position), comm)
+        bodies::packing::mpi_pack(
+            Sent::claim(inbuf), incount, datatype, Received::claim(outbuf), outsize,
+            Position::Count(Variable::claim(position)), comm,
+        )
     }
 
     /// `MPI_Pack_external`, in MPI since 2.0.
@@ -49,8 +58,8 @@ exported! {
         outbuf: *mut c_void, outsize: MPI_Aint, position: *mut MPI_Aint,
     ) -> c_int {
         bodies::external::mpi_pack_external(
-            datarep, inbuf, incount as MPI_Count, datatype, outbuf, outsize as MPI_Count,
-            CountOut::Aint(position),
+            Text::claim(datarep), Sent::claim(inbuf), incount as MPI_Count, datatype, Received::claim(outbuf),
+            outsize as MPI_Count, Position::Aint(Variable::claim(position)),
         )
     }
 
@@ -60,7 +69,8 @@ exported! {
         outbuf: *mut c_void, outsize: MPI_Count, position: *mut MPI_Count,
     ) -> c_int {
         bodies::external::mpi_pack_external(
-            datarep, inbuf, incount, datatype, outbuf, outsize, CountOut::Count(position),
+            Text::claim(datarep), Sent::claim(inbuf), incount, datatype, Received::claim(outbuf), outsize,
+            Position::Count(Variable::claim(position)),
         )
     }
 
@@ -69,7 +79,7 @@ exported! {
         datarep: *const c_char, incount: c_int, datatype: MPI_Datatype, size: *mut MPI_Aint,
     ) -> c_int {
         bodies::external::mpi_pack_external_size(
-            datarep, incount as MPI_Count, datatype, CountOut::Aint(size),
+            Text::claim(datarep), incount as MPI_Count, datatype, CountOut::Aint(Place::claim(size)),
         )
     }
 
@@ -77,34 +87,38 @@ exported! {
     fn MPI_Pack_external_size_c(
         datarep: *const c_char, incount: MPI_Count, datatype: MPI_Datatype, size: *mut MPI_Count,
     ) -> c_int {
-        bodies::external::mpi_pack_external_size(datarep, incount, datatype, CountOut::Count(size))
+        bodies::external::mpi_pack_external_size(
+            Text::claim(datarep), incount, datatype, CountOut::Count(Place::claim(size)),
+        )
     }
 
     /// `MPI_Pack_size`, in MPI since 1.1.
     fn MPI_Pack_size(incount: c_int, datatype: MPI_Datatype, comm: MPI_Comm, size: *mut c_int) -> c_int {
-        bodies::packing::mpi_pack_size(incount as MPI_Count, datatype, comm, CountOut::Int(size))
+        bodies::packing::mpi_pack_size(
+            incount as MPI_Count, datatype, comm, CountOut::Int(Place::claim(size)),
+        )
     }
 
     /// `MPI_Pack_size_c`, in MPI since 4.0.
     fn MPI_Pack_size_c(
         incount: MPI_Count, datatype: MPI_Datatype, comm: MPI_Comm, size: *mut MPI_Count,
     ) -> c_int {
-        bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(size))
+        bodies::packing::mpi_pack_size(incount, datatype, comm, CountOut::Count(Place::claim(size)))
     }
 
     /// `MPI_Type_commit`, in MPI since 1.1.
     fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
-        bodies::datatypes::mpi_type_commit(datatype)
+        bodies::datatypes::mpi_type_commit(Variable::claim(datatype))
     }
 
     /// `MPI_Type_contiguous`, in MPI since 1.1.
     fn MPI_Type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_contiguous(count, oldtype, Place::claim(newtype))
     }
 
     /// `MPI_Type_contiguous_c`, in MPI since 4.0.
     fn MPI_Type_contiguous_c(count: MPI_Count, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_contiguous_c(count, oldtype, Place::claim(newtype))
     }
 
     /// `MPI_Type_create_darray`, in MPI since 2.0.
@@ -114,8 +128,8 @@ exported! {
         order: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_darray(
-            size, rank, ndims, Counts::Int(array_of_gsizes), array_of_distribs, array_of_dargs,
-            array_of_psizes, order, oldtype, newtype,
+            size, rank, ndims, Counts::Int(List::claim(array_of_gsizes)), List::claim(array_of_distribs),
+            List::claim(array_of_dargs), List::claim(array_of_psizes), order, oldtype, Place::claim(newtype),
         )
     }
 
@@ -126,8 +140,8 @@ exported! {
         order: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_darray(
-            size, rank, ndims, Counts::Count(array_of_gsizes), array_of_distribs, array_of_dargs,
-            array_of_psizes, order, oldtype, newtype,
+            size, rank, ndims, Counts::Count(List::claim(array_of_gsizes)), List::claim(array_of_distribs),
+            List::claim(array_of_dargs), List::claim(array_of_psizes), order, oldtype, Place::claim(newtype),
         )
     }
 
@@ -137,8 +151,8 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_hindexed(
-            count as MPI_Count, Counts::Int(array_of_blocklengths),
-            Displacements::Aint(array_of_displacements), oldtype, newtype,
+            count as MPI_Count, Counts::Int(List::claim(array_of_blocklengths)),
+            Displacements::Aint(List::claim(array_of_displacements)), oldtype, Place::claim(newtype),
         )
     }
 
@@ -148,8 +162,8 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_hindexed(
-            count, Counts::Count(array_of_blocklengths), Displacements::Count(array_of_displacements),
-            oldtype, newtype,
+            count, Counts::Count(List::claim(array_of_blocklengths)),
+            Displacements::Count(List::claim(array_of_displacements)), oldtype, Place::claim(newtype),
         )
     }
 
@@ -159,8 +173,8 @@ exported! {
         newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_hindexed_block(
-            count as MPI_Count, blocklength as MPI_Count, Displacements::Aint(array_of_displacements),
-            oldtype, newtype,
+            count as MPI_Count, blocklength as MPI_Count,
+            Displacements::Aint(List::claim(array_of_displacements)), oldtype, Place::claim(newtype),
         )
     }
 
@@ -170,7 +184,8 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_hindexed_block(
-            count, blocklength, Displacements::Count(array_of_displacements), oldtype, newtype,
+            count, blocklength, Displacements::Count(List::claim(array_of_displacements)), oldtype,
+            Place::claim(newtype),
         )
     }
 
@@ -178,7 +193,9 @@ exported! {
     fn MPI_Type_create_hvector(
         count: c_int, blocklength: c_int, stride: MPI_Aint, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_create_hvector(count, blocklength, stride, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_create_hvector(
+            count, blocklength, stride, oldtype, Place::claim(newtype),
+        )
     }
 
     /// `MPI_Type_create_hvector_c`, in MPI since 4.0.
@@ -186,7 +203,9 @@ exported! {
         count: MPI_Count, blocklength: MPI_Count, stride: MPI_Count, oldtype: MPI_Datatype,
         newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_create_hvector_c(count, blocklength, stride, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_create_hvector_c(
+            count, blocklength, stride, oldtype, Place::claim(newtype),
+        )
     }
 
     /// `MPI_Type_create_indexed_block`, in MPI since 2.0.
@@ -195,8 +214,8 @@ exported! {
         newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_indexed_block(
-            count as MPI_Count, blocklength as MPI_Count, Counts::Int(array_of_displacements), oldtype,
-            newtype,
+            count as MPI_Count, blocklength as MPI_Count, Counts::Int(List::claim(array_of_displacements)),
+            oldtype, Place::claim(newtype),
         )
     }
 
@@ -206,7 +225,8 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_indexed_block(
-            count, blocklength, Counts::Count(array_of_displacements), oldtype, newtype,
+            count, blocklength, Counts::Count(List::claim(array_of_displacements)), oldtype,
+            Place::claim(newtype),
         )
     }
 
@@ -214,14 +234,14 @@ exported! {
     fn MPI_Type_create_resized(
         oldtype: MPI_Datatype, lb: MPI_Aint, extent: MPI_Aint, newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, newtype)
+        bodies::datatype_constructors::mpi_type_create_resized(oldtype, lb, extent, Place::claim(newtype))
     }
 
     /// `MPI_Type_create_resized_c`, in MPI since 4.0.
     fn MPI_Type_create_resized_c(
         oldtype: MPI_Datatype, lb: MPI_Count, extent: MPI_Count, newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, newtype)
+        bodies::datatype_constructors::mpi_type_create_resized_c(oldtype, lb, extent, Place::claim(newtype))
     }
 
     /// `MPI_Type_create_struct`, in MPI since 2.0.
@@ -230,8 +250,9 @@ exported! {
         array_of_types: *const MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_struct(
-            count as MPI_Count, Counts::Int(array_of_blocklengths),
-            Displacements::Aint(array_of_displacements), array_of_types, newtype,
+            count as MPI_Count, Counts::Int(List::claim(array_of_blocklengths)),
+            Displacements::Aint(List::claim(array_of_displacements)), List::claim(array_of_types),
+            Place::claim(newtype),
         )
     }
 
@@ -241,8 +262,9 @@ exported! {
         array_of_types: *const MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_struct(
-            count, Counts::Count(array_of_blocklengths), Displacements::Count(array_of_displacements),
-            array_of_types, newtype,
+            count, Counts::Count(List::claim(array_of_blocklengths)),
+            Displacements::Count(List::claim(array_of_displacements)), List::claim(array_of_types),
+            Place::claim(newtype),
         )
     }
 
@@ -252,8 +274,8 @@ exported! {
         array_of_starts: *const c_int, order: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_subarray(
-            ndims, Counts::Int(array_of_sizes), Counts::Int(array_of_subsizes), Counts::Int(array_of_starts),
-            order, oldtype, newtype,
+            ndims, Counts::Int(List::claim(array_of_sizes)), Counts::Int(List::claim(array_of_subsizes)),
+            Counts::Int(List::claim(array_of_starts)), order, oldtype, Place::claim(newtype),
         )
     }
 
@@ -263,19 +285,19 @@ exported! {
         array_of_starts: *const MPI_Count, order: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_create_subarray(
-            ndims, Counts::Count(array_of_sizes), Counts::Count(array_of_subsizes),
-            Counts::Count(array_of_starts), order, oldtype, newtype,
+            ndims, Counts::Count(List::claim(array_of_sizes)), Counts::Count(List::claim(array_of_subsizes)),
+            Counts::Count(List::claim(array_of_starts)), order, oldtype, Place::claim(newtype),
         )
     }
 
     /// `MPI_Type_dup`, in MPI since 2.0.
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::datatypes::mpi_type_dup(oldtype, newtype)
+        bodies::datatypes::mpi_type_dup(oldtype, Place::claim(newtype))
     }
 
     /// `MPI_Type_free`, in MPI since 1.1.
     fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
-        bodies::datatypes::mpi_type_free(datatype)
+        bodies::datatypes::mpi_type_free(Variable::claim(datatype))
     }
 
     /// `MPI_Type_get_contents`, in MPI since 2.0.
@@ -285,8 +307,8 @@ exported! {
         array_of_datatypes: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_contents::mpi_type_get_contents(
-            datatype, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses,
-            array_of_datatypes,
+            datatype, max_integers, max_addresses, max_datatypes, Places::claim(array_of_integers),
+            Places::claim(array_of_addresses), Places::claim(array_of_datatypes),
         )
     }
 
@@ -298,8 +320,9 @@ exported! {
         array_of_datatypes: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_contents::mpi_type_get_contents_c(
-            datatype, max_integers, max_addresses, max_large_counts, max_datatypes, array_of_integers,
-            array_of_addresses, array_of_large_counts, array_of_datatypes,
+            datatype, max_integers, max_addresses, max_large_counts, max_datatypes,
+            Places::claim(array_of_integers), Places::claim(array_of_addresses),
+            Places::claim(array_of_large_counts), Places::claim(array_of_datatypes),
         )
     }
 
@@ -309,7 +332,8 @@ exported! {
         num_datatypes: *mut c_int, combiner: *mut c_int,
     ) -> c_int {
         bodies::datatype_contents::mpi_type_get_envelope(
-            datatype, num_integers, num_addresses, num_datatypes, combiner,
+            datatype, Place::claim(num_integers), Place::claim(num_addresses), Place::claim(num_datatypes),
+            Place::claim(combiner),
         )
     }
 
@@ -319,23 +343,30 @@ exported! {
         num_large_counts: *mut MPI_Count, num_datatypes: *mut MPI_Count, combiner: *mut c_int,
     ) -> c_int {
         bodies::datatype_contents::mpi_type_get_envelope_c(
-            datatype, num_integers, num_addresses, num_large_counts, num_datatypes, combiner,
+            datatype, Place::claim(num_integers), Place::claim(num_addresses), Place::claim(num_large_counts),
+            Place::claim(num_datatypes), Place::claim(combiner),
         )
     }
 
     /// `MPI_Type_get_extent`, in MPI since 2.0.
     fn MPI_Type_get_extent(datatype: MPI_Datatype, lb: *mut MPI_Aint, extent: *mut MPI_Aint) -> c_int {
-        bodies::datatypes::mpi_type_get_extent(datatype, CountOut::Aint(lb), CountOut::Aint(extent))
+        bodies::datatypes::mpi_type_get_extent(
+            datatype, CountOut::Aint(Place::claim(lb)), CountOut::Aint(Place::claim(extent)),
+        )
     }
 
     /// `MPI_Type_get_extent_c`, in MPI since 4.0.
     fn MPI_Type_get_extent_c(datatype: MPI_Datatype, lb: *mut MPI_Count, extent: *mut MPI_Count) -> c_int {
-        bodies::datatypes::mpi_type_get_extent(datatype, CountOut::Count(lb), CountOut::Count(extent))
+        bodies::datatypes::mpi_type_get_extent(
+            datatype, CountOut::Count(Place::claim(lb)), CountOut::Count(Place::claim(extent)),
+        )
     }
 
     /// `MPI_Type_get_extent_x`, in MPI since 3.0, deprecated in 4.1.
     fn MPI_Type_get_extent_x(datatype: MPI_Datatype, lb: *mut MPI_Count, extent: *mut MPI_Count) -> c_int {
-        bodies::datatypes::mpi_type_get_extent(datatype, CountOut::Count(lb), CountOut::Count(extent))
+        bodies::datatypes::mpi_type_get_extent(
+            datatype, CountOut::Count(Place::claim(lb)), CountOut::Count(Place::claim(extent)),
+        )
     }
 
     /// `MPI_Type_get_true_extent`, in MPI since 2.0.
@@ -343,7 +374,7 @@ exported! {
         datatype: MPI_Datatype, true_lb: *mut MPI_Aint, true_extent: *mut MPI_Aint,
     ) -> c_int {
         bodies::datatypes::mpi_type_get_true_extent(
-            datatype, CountOut::Aint(true_lb), CountOut::Aint(true_extent),
+            datatype, CountOut::Aint(Place::claim(true_lb)), CountOut::Aint(Place::claim(true_extent)),
         )
     }
 
@@ -352,7 +383,7 @@ exported! {
         datatype: MPI_Datatype, true_lb: *mut MPI_Count, true_extent: *mut MPI_Count,
     ) -> c_int {
         bodies::datatypes::mpi_type_get_true_extent(
-            datatype, CountOut::Count(true_lb), CountOut::Count(true_extent),
+            datatype, CountOut::Count(Place::claim(true_lb)), CountOut::Count(Place::claim(true_extent)),
         )
     }
 
@@ -361,7 +392,7 @@ exported! {
         datatype: MPI_Datatype, true_lb: *mut MPI_Count, true_extent: *mut MPI_Count,
     ) -> c_int {
         bodies::datatypes::mpi_type_get_true_extent(
-            datatype, CountOut::Count(true_lb), CountOut::Count(true_extent),
+            datatype, CountOut::Count(Place::claim(true_lb)), CountOut::Count(Place::claim(true_extent)),
         )
     }
 
@@ -371,8 +402,8 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_indexed(
-            count as MPI_Count, Counts::Int(array_of_blocklengths), Counts::Int(array_of_displacements),
-            oldtype, newtype,
+            count as MPI_Count, Counts::Int(List::claim(array_of_blocklengths)),
+            Counts::Int(List::claim(array_of_displacements)), oldtype, Place::claim(newtype),
         )
     }
 
@@ -382,31 +413,33 @@ exported! {
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
         bodies::datatype_constructors::mpi_type_indexed(
-            count, Counts::Count(array_of_blocklengths), Counts::Count(array_of_displacements), oldtype,
-            newtype,
+            count, Counts::Count(List::claim(array_of_blocklengths)),
+            Counts::Count(List::claim(array_of_displacements)), oldtype, Place::claim(newtype),
         )
     }
 
     /// `MPI_Type_size`, in MPI since 1.1.
     fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
-        bodies::datatypes::mpi_type_size(datatype, CountOut::Int(size))
+        bodies::datatypes::mpi_type_size(datatype, CountOut::Int(Place::claim(size)))
     }
 
     /// `MPI_Type_size_c`, in MPI since 4.0.
     fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-        bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size))
+        bodies::datatypes::mpi_type_size(datatype, CountOut::Count(Place::claim(size)))
     }
 
     /// `MPI_Type_size_x`, in MPI since 3.0, deprecated in 4.1.
     fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-        bodies::datatypes::mpi_type_size(datatype, CountOut::Count(size))
+        bodies::datatypes::mpi_type_size(datatype, CountOut::Count(Place::claim(size)))
     }
 
     /// `MPI_Type_vector`, in MPI since 1.1.
     fn MPI_Type_vector(
         count: c_int, blocklength: c_int, stride: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_vector(count, blocklength, stride, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_vector(
+            count, blocklength, stride, oldtype, Place::claim(newtype),
+        )
     }
 
     /// `MPI_Type_vector_c`, in MPI since 4.0.
@@ -414,7 +447,9 @@ exported! {
         count: MPI_Count, blocklength: MPI_Count, stride: MPI_Count, oldtype: MPI_Datatype,
         newtype: *mut MPI_Datatype,
     ) -> c_int {
-        bodies::datatype_constructors::mpi_type_vector_c(count, blocklength, stride, oldtype, newtype)
+        bodies::datatype_constructors::mpi_type_vector_c(
+            count, blocklength, stride, oldtype, Place::claim(newtype),
+        )
     }
 
     /// `MPI_Unpack`, in MPI since 1.1.
@@ -423,8 +458,8 @@ exported! {
         datatype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::packing::mpi_unpack(
-            inbuf, insize as MPI_Count, CountOut::Int(position), outbuf, outcount as MPI_Count, datatype,
-            comm,
+            Sent::claim(inbuf), insize as MPI_Count, Position::Int(Variable::claim(position)),
+            Received::claim(outbuf), outcount as MPI_Count, datatype, comm,
         )
     }
 
@@ -434,7 +469,8 @@ exported! {
         outcount: MPI_Count, datatype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::packing::mpi_unpack(
-            inbuf, insize, CountOut::Count(position), outbuf, outcount, datatype, comm,
+            Sent::claim(inbuf), insize, Position::Count(Variable::claim(position)), Received::claim(outbuf),
+            outcount, datatype, comm,
         )
     }
 
@@ -444,7 +480,8 @@ exported! {
         outbuf: *mut c_void, outcount: c_int, datatype: MPI_Datatype,
     ) -> c_int {
         bodies::external::mpi_unpack_external(
-            datarep, inbuf, insize as MPI_Count, CountOut::Aint(position), outbuf, outcount as MPI_Count,
+            Text::claim(datarep), Sent::claim(inbuf), insize as MPI_Count,
+            Position::Aint(Variable::claim(position)), Received::claim(outbuf), outcount as MPI_Count,
             datatype,
         )
     }
@@ -455,7 +492,8 @@ exported! {
         outbuf: *mut c_void, outcount: MPI_Count, datatype: MPI_Datatype,
     ) -> c_int {
         bodies::external::mpi_unpack_external(
-            datarep, inbuf, insize, CountOut::Count(position), outbuf, outcount, datatype,
+            Text::claim(datarep), Sent::claim(inbuf), insize, Position::Count(Variable::claim(position)),
+            Received::claim(outbuf), outcount, datatype,
         )
     }
 

@@ -11,7 +11,7 @@ exported! {
 
     /// `MPI_Attr_get`, in MPI since 1.1, deprecated in 2.0.
     fn MPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        bodies::attributes::mpi_attr_get(comm, keyval, attribute_val, flag)
+        bodies::attributes::mpi_attr_get(comm, keyval, Place::claim(attribute_val.cast()), Place::claim(flag))
     }
 
     /// `MPI_Attr_put`, in MPI since 1.1, deprecated in 2.0.
@@ -23,14 +23,18 @@ exported! {
     fn MPI_Info_get(
         info: MPI_Info, key: *const c_char, valuelen: c_int, value: *mut c_char, flag: *mut c_int,
     ) -> c_int {
-        bodies::info::mpi_info_get(info, key, valuelen, value, flag)
+        bodies::info::mpi_info_get(
+            info, Text::claim(key), valuelen, TextPlace::claim(value), Place::claim(flag),
+        )
     }
 
     /// `MPI_Info_get_valuelen`, in MPI since 2.0, deprecated in 4.0.
     fn MPI_Info_get_valuelen(
         info: MPI_Info, key: *const c_char, valuelen: *mut c_int, flag: *mut c_int,
     ) -> c_int {
-        bodies::info::mpi_info_get_valuelen(info, key, valuelen, flag)
+        bodies::info::mpi_info_get_valuelen(
+            info, Text::claim(key), Place::claim(valuelen), Place::claim(flag),
+        )
     }
 
     /// `MPI_Keyval_create`, in MPI since 1.1, deprecated in 2.0.
@@ -38,11 +42,11 @@ exported! {
         copy_fn: MPI_Copy_function, delete_fn: MPI_Delete_function, keyval: *mut c_int,
         extra_state: *mut c_void,
     ) -> c_int {
-        bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, keyval, extra_state)
+        bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, Place::claim(keyval), extra_state)
     }
 
     /// `MPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.
     fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
-        bodies::attributes::mpi_keyval_free(keyval)
+        bodies::attributes::mpi_keyval_free(Variable::claim(keyval))
     }
 }

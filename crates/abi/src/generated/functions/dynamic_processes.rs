@@ -13,7 +13,7 @@ exported! {
     fn MPI_Comm_accept(
         port_name: *const c_char, info: MPI_Info, root: c_int, comm: MPI_Comm, newcomm: *mut MPI_Comm,
     ) -> c_int {
-        clear(newcomm);
+        clear(Place::claim(newcomm));
         unsupported("MPI_Comm_accept", Target::Comm(comm))
     }
 
@@ -21,23 +21,23 @@ exported! {
     fn MPI_Comm_connect(
         port_name: *const c_char, info: MPI_Info, root: c_int, comm: MPI_Comm, newcomm: *mut MPI_Comm,
     ) -> c_int {
-        clear(newcomm);
+        clear(Place::claim(newcomm));
         unsupported("MPI_Comm_connect", Target::Comm(comm))
     }
 
     /// `MPI_Comm_disconnect`, in MPI since 2.0.
     fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
-        bodies::communicators::mpi_comm_disconnect(comm)
+        bodies::communicators::mpi_comm_disconnect(Variable::claim(comm))
     }
 
     /// `MPI_Comm_get_parent`, in MPI since 2.0.
     fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
-        bodies::world::mpi_comm_get_parent(parent)
+        bodies::world::mpi_comm_get_parent(Place::claim(parent))
     }
 
     /// `MPI_Comm_join`, in MPI since 2.0.
     fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-        clear(intercomm);
+        clear(Place::claim(intercomm));
         unsupported("MPI_Comm_join", Target::World)
     }
 
@@ -46,7 +46,7 @@ exported! {
         command: *const c_char, argv: *mut *mut c_char, maxprocs: c_int, info: MPI_Info, root: c_int,
         comm: MPI_Comm, intercomm: *mut MPI_Comm, array_of_errcodes: *mut c_int,
     ) -> c_int {
-        clear(intercomm);
+        clear(Place::claim(intercomm));
         unsupported("MPI_Comm_spawn", Target::Comm(comm))
     }
 
@@ -56,19 +56,19 @@ exported! {
         array_of_maxprocs: *const c_int, array_of_info: *const MPI_Info, root: c_int, comm: MPI_Comm,
         intercomm: *mut MPI_Comm, array_of_errcodes: *mut c_int,
     ) -> c_int {
-        clear(intercomm);
+        clear(Place::claim(intercomm));
         unsupported("MPI_Comm_spawn_multiple", Target::Comm(comm))
     }
 
     /// `MPI_Lookup_name`, in MPI since 2.0.
     fn MPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int {
-        clear(port_name);
+        clear(Place::claim(port_name));
         unsupported("MPI_Lookup_name", Target::World)
     }
 
     /// `MPI_Open_port`, in MPI since 2.0.
     fn MPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-        clear(port_name);
+        clear(Place::claim(port_name));
         unsupported("MPI_Open_port", Target::World)
     }
 

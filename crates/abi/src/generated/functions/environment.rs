@@ -6,22 +6,22 @@ use super::*;
 exported! {
     /// `MPI_Add_error_class`, in MPI since 2.0.
     fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
-        bodies::error_codes::mpi_add_error_class(errorclass)
+        bodies::error_codes::mpi_add_error_class(Place::claim(errorclass))
     }
 
     /// `MPI_Add_error_code`, in MPI since 2.0.
     fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-        bodies::error_codes::mpi_add_error_code(errorclass, errorcode)
+        bodies::error_codes::mpi_add_error_code(errorclass, Place::claim(errorcode))
     }
 
     /// `MPI_Add_error_string`, in MPI since 2.0.
     fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-        bodies::error_codes::mpi_add_error_string(errorcode, string)
+        bodies::error_codes::mpi_add_error_string(errorcode, Text::claim(string))
     }
 
     /// `MPI_Alloc_mem`, in MPI since 2.0.
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
-        bodies::allocation::mpi_alloc_mem(size, info, baseptr)
+        bodies::allocation::mpi_alloc_mem(size, info, Place::claim(baseptr.cast()))
     }
 
     /// `MPI_Comm_call_errhandler`, in MPI since 2.0.
@@ -33,12 +33,12 @@ exported! {
     fn MPI_Comm_create_errhandler(
         comm_errhandler_fn: MPI_Comm_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, errhandler)
+        bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, Place::claim(errhandler))
     }
 
     /// `MPI_Comm_get_errhandler`, in MPI since 2.0.
     fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
-        bodies::error_handlers::mpi_comm_get_errhandler(comm, errhandler)
+        bodies::error_handlers::mpi_comm_get_errhandler(comm, Place::claim(errhandler))
     }
 
     /// `MPI_Comm_set_errhandler`, in MPI since 2.0.
@@ -48,17 +48,17 @@ exported! {
 
     /// `MPI_Errhandler_free`, in MPI since 1.1.
     fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
-        bodies::error_handlers::mpi_errhandler_free(errhandler)
+        bodies::error_handlers::mpi_errhandler_free(Variable::claim(errhandler))
     }
 
     /// `MPI_Error_class`, in MPI since 1.1.
     fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-        bodies::error_codes::mpi_error_class(errorcode, errorclass)
+        bodies::error_codes::mpi_error_class(errorcode, Place::claim(errorclass))
     }
 
     /// `MPI_Error_string`, in MPI since 1.1.
     fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::error_codes::mpi_error_string(errorcode, string, resultlen)
+        bodies::error_codes::mpi_error_string(errorcode, TextPlace::claim(string), Place::claim(resultlen))
     }
 
     /// `MPI_File_call_errhandler`, in MPI since 2.0.
@@ -70,12 +70,12 @@ exported! {
     fn MPI_File_create_errhandler(
         file_errhandler_fn: MPI_File_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, errhandler)
+        bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, Place::claim(errhandler))
     }
 
     /// `MPI_File_get_errhandler`, in MPI since 2.0.
     fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
-        bodies::error_handlers::mpi_file_get_errhandler(file, errhandler)
+        bodies::error_handlers::mpi_file_get_errhandler(file, Place::claim(errhandler))
     }
 
     /// `MPI_File_set_errhandler`, in MPI since 2.0.
@@ -90,22 +90,22 @@ exported! {
 
     /// `MPI_Get_hw_resource_info`, in MPI since 4.1.
     fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
-        bodies::environment::mpi_get_hw_resource_info(hw_info)
+        bodies::environment::mpi_get_hw_resource_info(Place::claim(hw_info))
     }
 
     /// `MPI_Get_library_version`, in MPI since 3.0.
     fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::environment::mpi_get_library_version(version, resultlen)
+        bodies::environment::mpi_get_library_version(TextPlace::claim(version), Place::claim(resultlen))
     }
 
     /// `MPI_Get_processor_name`, in MPI since 1.1.
     fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-        bodies::environment::mpi_get_processor_name(name, resultlen)
+        bodies::environment::mpi_get_processor_name(TextPlace::claim(name), Place::claim(resultlen))
     }
 
     /// `MPI_Get_version`, in MPI since 1.2.
     fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-        bodies::environment::mpi_get_version(version, subversion)
+        bodies::environment::mpi_get_version(Place::claim(version), Place::claim(subversion))
     }
 
     /// `MPI_Remove_error_class`, in MPI since 4.1.
@@ -132,12 +132,12 @@ exported! {
     fn MPI_Session_create_errhandler(
         session_errhandler_fn: MPI_Session_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, errhandler)
+        bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, Place::claim(errhandler))
     }
 
     /// `MPI_Session_get_errhandler`, in MPI since 4.0.
     fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: *mut MPI_Errhandler) -> c_int {
-        bodies::sessions::mpi_session_get_errhandler(session, errhandler)
+        bodies::sessions::mpi_session_get_errhandler(session, Place::claim(errhandler))
     }
 
     /// `MPI_Session_set_errhandler`, in MPI since 4.0.
@@ -154,12 +154,12 @@ exported! {
     fn MPI_Win_create_errhandler(
         win_errhandler_fn: MPI_Win_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, errhandler)
+        bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, Place::claim(errhandler))
     }
 
     /// `MPI_Win_get_errhandler`, in MPI since 2.0.
     fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
-        bodies::error_handlers::mpi_win_get_errhandler(win, errhandler)
+        bodies::error_handlers::mpi_win_get_errhandler(win, Place::claim(errhandler))
     }
 
     /// `MPI_Win_set_errhandler`, in MPI since 2.0.

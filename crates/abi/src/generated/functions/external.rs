@@ -14,41 +14,43 @@ exported! {
         query_fn: MPI_Grequest_query_function, free_fn: MPI_Grequest_free_function,
         cancel_fn: MPI_Grequest_cancel_function, extra_state: *mut c_void, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::generalized::mpi_grequest_start(query_fn, free_fn, cancel_fn, extra_state, request)
+        bodies::generalized::mpi_grequest_start(
+            query_fn, free_fn, cancel_fn, extra_state, Place::claim(request),
+        )
     }
 
     /// `MPI_Status_set_cancelled`, in MPI since 2.0.
     fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
-        bodies::statuses::mpi_status_set_cancelled(status, flag)
+        bodies::statuses::mpi_status_set_cancelled(StatusVariable::claim(status), flag)
     }
 
     /// `MPI_Status_set_elements`, in MPI since 2.0.
     fn MPI_Status_set_elements(status: *mut MPI_Status, datatype: MPI_Datatype, count: c_int) -> c_int {
-        bodies::statuses::mpi_status_set_elements(status, datatype, count as MPI_Count)
+        bodies::statuses::mpi_status_set_elements(StatusVariable::claim(status), datatype, count as MPI_Count)
     }
 
     /// `MPI_Status_set_elements_c`, in MPI since 4.0.
     fn MPI_Status_set_elements_c(status: *mut MPI_Status, datatype: MPI_Datatype, count: MPI_Count) -> c_int {
-        bodies::statuses::mpi_status_set_elements(status, datatype, count)
+        bodies::statuses::mpi_status_set_elements(StatusVariable::claim(status), datatype, count)
     }
 
     /// `MPI_Status_set_elements_x`, in MPI since 3.0, deprecated in 4.1.
     fn MPI_Status_set_elements_x(status: *mut MPI_Status, datatype: MPI_Datatype, count: MPI_Count) -> c_int {
-        bodies::statuses::mpi_status_set_elements(status, datatype, count)
+        bodies::statuses::mpi_status_set_elements(StatusVariable::claim(status), datatype, count)
     }
 
     /// `MPI_Status_set_error`, in MPI since 4.1.
     fn MPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
-        bodies::statuses::mpi_status_set_error(status, error)
+        bodies::statuses::mpi_status_set_error(StatusVariable::claim(status), error)
     }
 
     /// `MPI_Status_set_source`, in MPI since 4.1.
     fn MPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
-        bodies::statuses::mpi_status_set_source(status, source)
+        bodies::statuses::mpi_status_set_source(StatusVariable::claim(status), source)
     }
 
     /// `MPI_Status_set_tag`, in MPI since 4.1.
     fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
-        bodies::statuses::mpi_status_set_tag(status, tag)
+        bodies::statuses::mpi_status_set_tag(StatusVariable::claim(status), tag)
     }
 }

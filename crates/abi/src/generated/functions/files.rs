@@ -16,61 +16,61 @@ exported! {
 
     /// `MPI_File_get_amode`, in MPI since 2.0.
     fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-        clear(amode);
+        clear(Place::claim(amode));
         unsupported("MPI_File_get_amode", Target::File(fh))
     }
 
     /// `MPI_File_get_atomicity`, in MPI since 2.0.
     fn MPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-        clear(flag);
+        clear(Place::claim(flag));
         unsupported("MPI_File_get_atomicity", Target::File(fh))
     }
 
     /// `MPI_File_get_byte_offset`, in MPI since 2.0.
     fn MPI_File_get_byte_offset(fh: MPI_File, offset: MPI_Offset, disp: *mut MPI_Offset) -> c_int {
-        clear(disp);
+        clear(Place::claim(disp));
         unsupported("MPI_File_get_byte_offset", Target::File(fh))
     }
 
     /// `MPI_File_get_group`, in MPI since 2.0.
     fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-        clear(group);
+        clear(Place::claim(group));
         unsupported("MPI_File_get_group", Target::File(fh))
     }
 
     /// `MPI_File_get_info`, in MPI since 2.0.
     fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-        clear(info_used);
+        clear(Place::claim(info_used));
         unsupported("MPI_File_get_info", Target::File(fh))
     }
 
     /// `MPI_File_get_position`, in MPI since 2.0.
     fn MPI_File_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-        clear(offset);
+        clear(Place::claim(offset));
         unsupported("MPI_File_get_position", Target::File(fh))
     }
 
     /// `MPI_File_get_position_shared`, in MPI since 2.0.
     fn MPI_File_get_position_shared(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-        clear(offset);
+        clear(Place::claim(offset));
         unsupported("MPI_File_get_position_shared", Target::File(fh))
     }
 
     /// `MPI_File_get_size`, in MPI since 2.0.
     fn MPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-        clear(size);
+        clear(Place::claim(size));
         unsupported("MPI_File_get_size", Target::File(fh))
     }
 
     /// `MPI_File_get_type_extent`, in MPI since 2.0.
     fn MPI_File_get_type_extent(fh: MPI_File, datatype: MPI_Datatype, extent: *mut MPI_Aint) -> c_int {
-        clear(extent);
+        clear(Place::claim(extent));
         unsupported("MPI_File_get_type_extent", Target::File(fh))
     }
 
     /// `MPI_File_get_type_extent_c`, in MPI since 4.0.
     fn MPI_File_get_type_extent_c(fh: MPI_File, datatype: MPI_Datatype, extent: *mut MPI_Count) -> c_int {
-        clear(extent);
+        clear(Place::claim(extent));
         unsupported("MPI_File_get_type_extent_c", Target::File(fh))
     }
 
@@ -79,10 +79,10 @@ exported! {
         fh: MPI_File, disp: *mut MPI_Offset, etype: *mut MPI_Datatype, filetype: *mut MPI_Datatype,
         datarep: *mut c_char,
     ) -> c_int {
-        clear(disp);
-        clear(etype);
-        clear(filetype);
-        clear(datarep);
+        clear(Place::claim(disp));
+        clear(Place::claim(etype));
+        clear(Place::claim(filetype));
+        clear(Place::claim(datarep));
         unsupported("MPI_File_get_view", Target::File(fh))
     }
 
@@ -90,7 +90,7 @@ exported! {
     fn MPI_File_iread(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread", Target::File(fh))
     }
 
@@ -98,7 +98,7 @@ exported! {
     fn MPI_File_iread_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_c", Target::File(fh))
     }
 
@@ -106,7 +106,7 @@ exported! {
     fn MPI_File_iread_all(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_all", Target::File(fh))
     }
 
@@ -114,7 +114,7 @@ exported! {
     fn MPI_File_iread_all_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_all_c", Target::File(fh))
     }
 
@@ -123,7 +123,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: c_int, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_at", Target::File(fh))
     }
 
@@ -132,7 +132,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_at_c", Target::File(fh))
     }
 
@@ -141,7 +141,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: c_int, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_at_all", Target::File(fh))
     }
 
@@ -150,7 +150,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_at_all_c", Target::File(fh))
     }
 
@@ -158,7 +158,7 @@ exported! {
     fn MPI_File_iread_shared(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_shared", Target::File(fh))
     }
 
@@ -166,7 +166,7 @@ exported! {
     fn MPI_File_iread_shared_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iread_shared_c", Target::File(fh))
     }
 
@@ -174,7 +174,7 @@ exported! {
     fn MPI_File_iwrite(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite", Target::File(fh))
     }
 
@@ -182,7 +182,7 @@ exported! {
     fn MPI_File_iwrite_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_c", Target::File(fh))
     }
 
@@ -190,7 +190,7 @@ exported! {
     fn MPI_File_iwrite_all(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_all", Target::File(fh))
     }
 
@@ -198,7 +198,7 @@ exported! {
     fn MPI_File_iwrite_all_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_all_c", Target::File(fh))
     }
 
@@ -207,7 +207,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: c_int, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_at", Target::File(fh))
     }
 
@@ -216,7 +216,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_at_c", Target::File(fh))
     }
 
@@ -225,7 +225,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: c_int, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_at_all", Target::File(fh))
     }
 
@@ -234,7 +234,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_at_all_c", Target::File(fh))
     }
 
@@ -242,7 +242,7 @@ exported! {
     fn MPI_File_iwrite_shared(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_shared", Target::File(fh))
     }
 
@@ -250,7 +250,7 @@ exported! {
     fn MPI_File_iwrite_shared_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_File_iwrite_shared_c", Target::File(fh))
     }
 
@@ -258,7 +258,7 @@ exported! {
     fn MPI_File_open(
         comm: MPI_Comm, filename: *const c_char, amode: c_int, info: MPI_Info, fh: *mut MPI_File,
     ) -> c_int {
-        clear(fh);
+        clear(Place::claim(fh));
         unsupported("MPI_File_open", Target::File(MPI_FILE_NULL))
     }
 
@@ -271,7 +271,7 @@ exported! {
     fn MPI_File_read(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read", Target::File(fh))
     }
 
@@ -279,7 +279,7 @@ exported! {
     fn MPI_File_read_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_c", Target::File(fh))
     }
 
@@ -287,7 +287,7 @@ exported! {
     fn MPI_File_read_all(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_all", Target::File(fh))
     }
 
@@ -295,7 +295,7 @@ exported! {
     fn MPI_File_read_all_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_all_c", Target::File(fh))
     }
 
@@ -315,7 +315,7 @@ exported! {
 
     /// `MPI_File_read_all_end`, in MPI since 2.0.
     fn MPI_File_read_all_end(fh: MPI_File, buf: *mut c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_all_end", Target::File(fh))
     }
 
@@ -324,7 +324,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: c_int, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_at", Target::File(fh))
     }
 
@@ -333,7 +333,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_at_c", Target::File(fh))
     }
 
@@ -342,7 +342,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: c_int, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_at_all", Target::File(fh))
     }
 
@@ -351,7 +351,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_at_all_c", Target::File(fh))
     }
 
@@ -371,7 +371,7 @@ exported! {
 
     /// `MPI_File_read_at_all_end`, in MPI since 2.0.
     fn MPI_File_read_at_all_end(fh: MPI_File, buf: *mut c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_at_all_end", Target::File(fh))
     }
 
@@ -379,7 +379,7 @@ exported! {
     fn MPI_File_read_ordered(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_ordered", Target::File(fh))
     }
 
@@ -387,7 +387,7 @@ exported! {
     fn MPI_File_read_ordered_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_ordered_c", Target::File(fh))
     }
 
@@ -407,7 +407,7 @@ exported! {
 
     /// `MPI_File_read_ordered_end`, in MPI since 2.0.
     fn MPI_File_read_ordered_end(fh: MPI_File, buf: *mut c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_ordered_end", Target::File(fh))
     }
 
@@ -415,7 +415,7 @@ exported! {
     fn MPI_File_read_shared(
         fh: MPI_File, buf: *mut c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_shared", Target::File(fh))
     }
 
@@ -423,7 +423,7 @@ exported! {
     fn MPI_File_read_shared_c(
         fh: MPI_File, buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_read_shared_c", Target::File(fh))
     }
 
@@ -469,7 +469,7 @@ exported! {
     fn MPI_File_write(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write", Target::File(fh))
     }
 
@@ -477,7 +477,7 @@ exported! {
     fn MPI_File_write_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_c", Target::File(fh))
     }
 
@@ -485,7 +485,7 @@ exported! {
     fn MPI_File_write_all(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_all", Target::File(fh))
     }
 
@@ -493,7 +493,7 @@ exported! {
     fn MPI_File_write_all_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_all_c", Target::File(fh))
     }
 
@@ -513,7 +513,7 @@ exported! {
 
     /// `MPI_File_write_all_end`, in MPI since 2.0.
     fn MPI_File_write_all_end(fh: MPI_File, buf: *const c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_all_end", Target::File(fh))
     }
 
@@ -522,7 +522,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: c_int, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_at", Target::File(fh))
     }
 
@@ -531,7 +531,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_at_c", Target::File(fh))
     }
 
@@ -540,7 +540,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: c_int, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_at_all", Target::File(fh))
     }
 
@@ -549,7 +549,7 @@ exported! {
         fh: MPI_File, offset: MPI_Offset, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype,
         status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_at_all_c", Target::File(fh))
     }
 
@@ -569,7 +569,7 @@ exported! {
 
     /// `MPI_File_write_at_all_end`, in MPI since 2.0.
     fn MPI_File_write_at_all_end(fh: MPI_File, buf: *const c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_at_all_end", Target::File(fh))
     }
 
@@ -577,7 +577,7 @@ exported! {
     fn MPI_File_write_ordered(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_ordered", Target::File(fh))
     }
 
@@ -585,7 +585,7 @@ exported! {
     fn MPI_File_write_ordered_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_ordered_c", Target::File(fh))
     }
 
@@ -605,7 +605,7 @@ exported! {
 
     /// `MPI_File_write_ordered_end`, in MPI since 2.0.
     fn MPI_File_write_ordered_end(fh: MPI_File, buf: *const c_void, status: *mut MPI_Status) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_ordered_end", Target::File(fh))
     }
 
@@ -613,7 +613,7 @@ exported! {
     fn MPI_File_write_shared(
         fh: MPI_File, buf: *const c_void, count: c_int, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_shared", Target::File(fh))
     }
 
@@ -621,7 +621,7 @@ exported! {
     fn MPI_File_write_shared_c(
         fh: MPI_File, buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, status: *mut MPI_Status,
     ) -> c_int {
-        clear_status(status);
+        clear_status(StatusPlace::claim(status));
         unsupported("MPI_File_write_shared_c", Target::File(fh))
     }
 

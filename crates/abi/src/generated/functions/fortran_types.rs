@@ -6,21 +6,21 @@ use super::*;
 exported! {
     /// `MPI_Type_create_f90_complex`, in MPI since 2.0.
     fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::fortran_types::mpi_type_create_f90_complex(p, r, newtype)
+        bodies::fortran_types::mpi_type_create_f90_complex(p, r, Place::claim(newtype))
     }
 
     /// `MPI_Type_create_f90_integer`, in MPI since 2.0.
     fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::fortran_types::mpi_type_create_f90_integer(r, newtype)
+        bodies::fortran_types::mpi_type_create_f90_integer(r, Place::claim(newtype))
     }
 
     /// `MPI_Type_create_f90_real`, in MPI since 2.0.
     fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-        bodies::fortran_types::mpi_type_create_f90_real(p, r, newtype)
+        bodies::fortran_types::mpi_type_create_f90_real(p, r, Place::claim(newtype))
     }
 
     /// `MPI_Type_match_size`, in MPI since 2.0.
     fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut MPI_Datatype) -> c_int {
-        bodies::datatypes::mpi_type_match_size(typeclass, size, datatype)
+        bodies::datatypes::mpi_type_match_size(typeclass, size, Place::claim(datatype))
     }
 }

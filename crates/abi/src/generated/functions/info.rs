@@ -6,48 +6,50 @@ use super::*;
 exported! {
     /// `MPI_Info_create`, in MPI since 2.0.
     fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
-        bodies::info::mpi_info_create(info)
+        bodies::info::mpi_info_create(Place::claim(info))
     }
 
     /// `MPI_Info_create_env`, in MPI since 4.0.
     fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
-        bodies::info::mpi_info_create_env(argc, argv, info)
+        bodies::info::mpi_info_create_env(argc, List::claim(argv.cast()), Place::claim(info))
     }
 
     /// `MPI_Info_delete`, in MPI since 2.0.
     fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
-        bodies::info::mpi_info_delete(info, key)
+        bodies::info::mpi_info_delete(info, Text::claim(key))
     }
 
     /// `MPI_Info_dup`, in MPI since 2.0.
     fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
-        bodies::info::mpi_info_dup(info, newinfo)
+        bodies::info::mpi_info_dup(info, Place::claim(newinfo))
     }
 
     /// `MPI_Info_free`, in MPI since 2.0.
     fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
-        bodies::info::mpi_info_free(info)
+        bodies::info::mpi_info_free(Variable::claim(info))
     }
 
     /// `MPI_Info_get_nkeys`, in MPI since 2.0.
     fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
-        bodies::info::mpi_info_get_nkeys(info, nkeys)
+        bodies::info::mpi_info_get_nkeys(info, Place::claim(nkeys))
     }
 
     /// `MPI_Info_get_nthkey`, in MPI since 2.0.
     fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
-        bodies::info::mpi_info_get_nthkey(info, n, key)
+        bodies::info::mpi_info_get_nthkey(info, n, TextPlace::claim(key))
     }
 
     /// `MPI_Info_get_string`, in MPI since 4.0.
     fn MPI_Info_get_string(
         info: MPI_Info, key: *const c_char, buflen: *mut c_int, value: *mut c_char, flag: *mut c_int,
     ) -> c_int {
-        bodies::info::mpi_info_get_string(info, key, buflen, value, flag)
+        bodies::info::mpi_info_get_string(
+            info, Text::claim(key), Variable::claim(buflen), TextPlace::claim(value), Place::claim(flag),
+        )
     }
 
     /// `MPI_Info_set`, in MPI since 2.0.
     fn MPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
-        bodies::info::mpi_info_set(info, key, value)
+        bodies::info::mpi_info_set(info, Text::claim(key), Text::claim(value))
     }
 }

@@ -5,13 +5,14 @@
 #![allow(non_snake_case, unused_variables, clippy::too_many_arguments)]
 // A constant of the C ABI decides which casts are needed; on this platform some are not.
 #![allow(clippy::unnecessary_cast, clippy::cast_lossless)]
-// Some bodies are safe functions.
+// A function whose arguments are handles and numbers claims nothing.
 #![allow(unused_unsafe)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::bodies;
 use crate::bodies::ways::Way;
+use crate::claims::*;
 use crate::convert::*;
 use crate::entry::{Target, exported};
 use crate::generated::constants::*;

@@ -6,7 +6,7 @@ use super::*;
 exported! {
     /// `MPI_Parrived`, in MPI since 4.0.
     fn MPI_Parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
-        bodies::partitioned::mpi_parrived(request, partition, flag)
+        bodies::partitioned::mpi_parrived(request, partition, Place::claim(flag))
     }
 
     /// `MPI_Pready`, in MPI since 4.0.
@@ -16,7 +16,7 @@ exported! {
 
     /// `MPI_Pready_list`, in MPI since 4.0.
     fn MPI_Pready_list(length: c_int, array_of_partitions: *const c_int, request: MPI_Request) -> c_int {
-        bodies::partitioned::mpi_pready_list(length, array_of_partitions, request)
+        bodies::partitioned::mpi_pready_list(length, List::claim(array_of_partitions), request)
     }
 
     /// `MPI_Pready_range`, in MPI since 4.0.
@@ -29,7 +29,9 @@ exported! {
         buf: *mut c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int,
         tag: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::partitioned::mpi_precv_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
+        bodies::partitioned::mpi_precv_init(
+            Received::claim(buf), partitions, count, datatype, dest, tag, comm, info, Place::claim(request),
+        )
     }
 
     /// `MPI_Precv_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -37,7 +39,9 @@ exported! {
         buf: *mut c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int,
         tag: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::partitioned::mpi_precv_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
+        bodies::partitioned::mpi_precv_init(
+            Received::claim(buf), partitions, count, datatype, dest, tag, comm, info, Place::claim(request),
+        )
     }
 
     /// `MPI_Psend_init`, in MPI since 4.0; the count is an MPI_Count as in MPI 4.0 to 5.0.
@@ -45,7 +49,9 @@ exported! {
         buf: *const c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int,
         tag: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::partitioned::mpi_psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
+        bodies::partitioned::mpi_psend_init(
+            Sent::claim(buf), partitions, count, datatype, dest, tag, comm, info, Place::claim(request),
+        )
     }
 
     /// `MPI_Psend_init_c`; not in MPI 5.0; exported for headers that declare it.
@@ -53,6 +59,8 @@ exported! {
         buf: *const c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int,
         tag: c_int, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::partitioned::mpi_psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
+        bodies::partitioned::mpi_psend_init(
+            Sent::claim(buf), partitions, count, datatype, dest, tag, comm, info, Place::claim(request),
+        )
     }
 }

@@ -8,14 +8,14 @@ exported! {
     fn MPI_Bsend(
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::buffered::mpi_bsend(buf, count as MPI_Count, datatype, dest, tag, comm)
+        bodies::buffered::mpi_bsend(Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Bsend_c`, in MPI since 4.0.
     fn MPI_Bsend_c(
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::buffered::mpi_bsend(buf, count, datatype, dest, tag, comm)
+        bodies::buffered::mpi_bsend(Sent::claim(buf), count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Bsend_init`, in MPI since 1.1.
@@ -23,7 +23,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_bsend_init(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_bsend_init(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Bsend_init_c`, in MPI since 4.0.
@@ -31,7 +33,9 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_bsend_init(buf, count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_bsend_init(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Buffer_attach`, in MPI since 1.1.
@@ -46,12 +50,16 @@ exported! {
 
     /// `MPI_Buffer_detach`, in MPI since 1.1.
     fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-        bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Int(size))
+        bodies::buffered::mpi_buffer_detach(
+            Place::claim(buffer_addr.cast()), CountOut::Int(Place::claim(size)),
+        )
     }
 
     /// `MPI_Buffer_detach_c`, in MPI since 4.0.
     fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut MPI_Count) -> c_int {
-        bodies::buffered::mpi_buffer_detach(buffer_addr, CountOut::Count(size))
+        bodies::buffered::mpi_buffer_detach(
+            Place::claim(buffer_addr.cast()), CountOut::Count(Place::claim(size)),
+        )
     }
 
     /// `MPI_Buffer_flush`, in MPI since 4.1.
@@ -61,12 +69,12 @@ exported! {
 
     /// `MPI_Buffer_iflush`, in MPI since 4.1.
     fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
-        bodies::buffered::mpi_buffer_iflush(request)
+        bodies::buffered::mpi_buffer_iflush(Place::claim(request))
     }
 
     /// `MPI_Cancel`, in MPI since 1.1.
     fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
-        bodies::cancelling::mpi_cancel(request)
+        bodies::cancelling::mpi_cancel(Variable::claim(request))
     }
 
     /// `MPI_Comm_attach_buffer`, in MPI since 4.1.
@@ -81,12 +89,16 @@ exported! {
 
     /// `MPI_Comm_detach_buffer`, in MPI since 4.1.
     fn MPI_Comm_detach_buffer(comm: MPI_Comm, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-        bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Int(size))
+        bodies::buffered::mpi_comm_detach_buffer(
+            comm, Place::claim(buffer_addr.cast()), CountOut::Int(Place::claim(size)),
+        )
     }
 
     /// `MPI_Comm_detach_buffer_c`, in MPI since 4.1.
     fn MPI_Comm_detach_buffer_c(comm: MPI_Comm, buffer_addr: *mut c_void, size: *mut MPI_Count) -> c_int {
-        bodies::buffered::mpi_comm_detach_buffer(comm, buffer_addr, CountOut::Count(size))
+        bodies::buffered::mpi_comm_detach_buffer(
+            comm, Place::claim(buffer_addr.cast()), CountOut::Count(Place::claim(size)),
+        )
     }
 
     /// `MPI_Comm_flush_buffer`, in MPI since 4.1.
@@ -96,17 +108,21 @@ exported! {
 
     /// `MPI_Comm_iflush_buffer`, in MPI since 4.1.
     fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-        bodies::buffered::mpi_comm_iflush_buffer(comm, request)
+        bodies::buffered::mpi_comm_iflush_buffer(comm, Place::claim(request))
     }
 
     /// `MPI_Get_count`, in MPI since 1.1.
     fn MPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int {
-        bodies::statuses::mpi_get_count(status, datatype, CountOut::Int(count))
+        bodies::statuses::mpi_get_count(
+            GivenStatus::claim(status), datatype, CountOut::Int(Place::claim(count)),
+        )
     }
 
     /// `MPI_Get_count_c`, in MPI since 4.0.
     fn MPI_Get_count_c(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut MPI_Count) -> c_int {
-        bodies::statuses::mpi_get_count(status, datatype, CountOut::Count(count))
+        bodies::statuses::mpi_get_count(
+            GivenStatus::claim(status), datatype, CountOut::Count(Place::claim(count)),
+        )
     }
 
     /// `MPI_Ibsend`, in MPI since 1.1.
@@ -114,7 +130,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::buffered::mpi_ibsend(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::buffered::mpi_ibsend(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Ibsend_c`, in MPI since 4.0.
@@ -122,7 +140,9 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::buffered::mpi_ibsend(buf, count, datatype, dest, tag, comm, request)
+        bodies::buffered::mpi_ibsend(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Improbe`, in MPI since 3.0.
@@ -130,7 +150,9 @@ exported! {
         source: c_int, tag: c_int, comm: MPI_Comm, flag: *mut c_int, message: *mut MPI_Message,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::probes::mpi_improbe(source, tag, comm, flag, message, status)
+        bodies::probes::mpi_improbe(
+            source, tag, comm, Place::claim(flag), Place::claim(message), StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Imrecv`, in MPI since 3.0.
@@ -138,7 +160,10 @@ exported! {
         buf: *mut c_void, count: c_int, datatype: MPI_Datatype, message: *mut MPI_Message,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::probes::mpi_imrecv(buf, count as MPI_Count, datatype, message, request)
+        bodies::probes::mpi_imrecv(
+            Received::claim(buf), count as MPI_Count, datatype, Variable::claim(message),
+            Place::claim(request),
+        )
     }
 
     /// `MPI_Imrecv_c`, in MPI since 4.0.
@@ -146,14 +171,16 @@ exported! {
         buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, message: *mut MPI_Message,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::probes::mpi_imrecv(buf, count, datatype, message, request)
+        bodies::probes::mpi_imrecv(
+            Received::claim(buf), count, datatype, Variable::claim(message), Place::claim(request),
+        )
     }
 
     /// `MPI_Iprobe`, in MPI since 1.1.
     fn MPI_Iprobe(
         source: c_int, tag: c_int, comm: MPI_Comm, flag: *mut c_int, status: *mut MPI_Status,
     ) -> c_int {
-        bodies::probes::mpi_iprobe(source, tag, comm, flag, status)
+        bodies::probes::mpi_iprobe(source, tag, comm, Place::claim(flag), StatusPlace::claim(status))
     }
 
     /// `MPI_Irecv`, in MPI since 1.1.
@@ -161,7 +188,9 @@ exported! {
         buf: *mut c_void, count: c_int, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_irecv(buf, count as MPI_Count, datatype, source, tag, comm, request)
+        bodies::point_to_point::mpi_irecv(
+            Received::claim(buf), count as MPI_Count, datatype, source, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Irecv_c`, in MPI since 4.0.
@@ -169,7 +198,9 @@ exported! {
         buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_irecv(buf, count, datatype, source, tag, comm, request)
+        bodies::point_to_point::mpi_irecv(
+            Received::claim(buf), count, datatype, source, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Irsend`, in MPI since 1.1.
@@ -177,7 +208,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_irsend(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_irsend(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Irsend_c`, in MPI since 4.0.
@@ -185,7 +218,9 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_irsend(buf, count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_irsend(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Isend`, in MPI since 1.1.
@@ -193,7 +228,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_isend(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_isend(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Isend_c`, in MPI since 4.0.
@@ -201,7 +238,9 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_isend(buf, count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_isend(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Isendrecv`, in MPI since 4.0.
@@ -211,8 +250,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::exchanges::mpi_isendrecv(
-            sendbuf, sendcount as MPI_Count, sendtype, dest, sendtag, recvbuf, recvcount as MPI_Count,
-            recvtype, source, recvtag, comm, request,
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, dest, sendtag, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, source, recvtag, comm, Place::claim(request),
         )
     }
 
@@ -223,8 +262,8 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::exchanges::mpi_isendrecv(
-            sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm,
-            request,
+            Sent::claim(sendbuf), sendcount, sendtype, dest, sendtag, Received::claim(recvbuf), recvcount,
+            recvtype, source, recvtag, comm, Place::claim(request),
         )
     }
 
@@ -234,7 +273,8 @@ exported! {
         recvtag: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::exchanges::mpi_isendrecv_replace(
-            buf, count as MPI_Count, datatype, dest, sendtag, source, recvtag, comm, request,
+            Received::claim(buf), count as MPI_Count, datatype, dest, sendtag, source, recvtag, comm,
+            Place::claim(request),
         )
     }
 
@@ -244,7 +284,8 @@ exported! {
         source: c_int, recvtag: c_int, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::exchanges::mpi_isendrecv_replace(
-            buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
+            Received::claim(buf), count, datatype, dest, sendtag, source, recvtag, comm,
+            Place::claim(request),
         )
     }
 
@@ -253,7 +294,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_issend(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_issend(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Issend_c`, in MPI since 4.0.
@@ -261,14 +304,16 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::point_to_point::mpi_issend(buf, count, datatype, dest, tag, comm, request)
+        bodies::point_to_point::mpi_issend(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Mprobe`, in MPI since 3.0.
     fn MPI_Mprobe(
         source: c_int, tag: c_int, comm: MPI_Comm, message: *mut MPI_Message, status: *mut MPI_Status,
     ) -> c_int {
-        bodies::probes::mpi_mprobe(source, tag, comm, message, status)
+        bodies::probes::mpi_mprobe(source, tag, comm, Place::claim(message), StatusPlace::claim(status))
     }
 
     /// `MPI_Mrecv`, in MPI since 3.0.
@@ -276,7 +321,10 @@ exported! {
         buf: *mut c_void, count: c_int, datatype: MPI_Datatype, message: *mut MPI_Message,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::probes::mpi_mrecv(buf, count as MPI_Count, datatype, message, status)
+        bodies::probes::mpi_mrecv(
+            Received::claim(buf), count as MPI_Count, datatype, Variable::claim(message),
+            StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Mrecv_c`, in MPI since 4.0.
@@ -284,12 +332,14 @@ exported! {
         buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, message: *mut MPI_Message,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::probes::mpi_mrecv(buf, count, datatype, message, status)
+        bodies::probes::mpi_mrecv(
+            Received::claim(buf), count, datatype, Variable::claim(message), StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Probe`, in MPI since 1.1.
     fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
-        bodies::probes::mpi_probe(source, tag, comm, status)
+        bodies::probes::mpi_probe(source, tag, comm, StatusPlace::claim(status))
     }
 
     /// `MPI_Recv`, in MPI since 1.1.
@@ -297,7 +347,9 @@ exported! {
         buf: *mut c_void, count: c_int, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::point_to_point::mpi_recv(buf, count as MPI_Count, datatype, source, tag, comm, status)
+        bodies::point_to_point::mpi_recv(
+            Received::claim(buf), count as MPI_Count, datatype, source, tag, comm, StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Recv_c`, in MPI since 4.0.
@@ -305,7 +357,9 @@ exported! {
         buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::point_to_point::mpi_recv(buf, count, datatype, source, tag, comm, status)
+        bodies::point_to_point::mpi_recv(
+            Received::claim(buf), count, datatype, source, tag, comm, StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Recv_init`, in MPI since 1.1.
@@ -313,7 +367,9 @@ exported! {
         buf: *mut c_void, count: c_int, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_recv_init(buf, count as MPI_Count, datatype, source, tag, comm, request)
+        bodies::persistent::mpi_recv_init(
+            Received::claim(buf), count as MPI_Count, datatype, source, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Recv_init_c`, in MPI since 4.0.
@@ -321,17 +377,21 @@ exported! {
         buf: *mut c_void, count: MPI_Count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_recv_init(buf, count, datatype, source, tag, comm, request)
+        bodies::persistent::mpi_recv_init(
+            Received::claim(buf), count, datatype, source, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Request_free`, in MPI since 1.1.
     fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
-        bodies::completion::mpi_request_free(request)
+        bodies::completion::mpi_request_free(Variable::claim(request))
     }
 
     /// `MPI_Request_get_status`, in MPI since 2.0.
     fn MPI_Request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
-        bodies::request_status::mpi_request_get_status(request, flag, status)
+        bodies::request_status::mpi_request_get_status(
+            request, Place::claim(flag), StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Request_get_status_all`, in MPI since 4.1.
@@ -339,7 +399,9 @@ exported! {
         count: c_int, array_of_requests: *const MPI_Request, flag: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::request_status::mpi_request_get_status_all(count, array_of_requests, flag, array_of_statuses)
+        bodies::request_status::mpi_request_get_status_all(
+            count, List::claim(array_of_requests), Place::claim(flag), StatusPlaces::claim(array_of_statuses),
+        )
     }
 
     /// `MPI_Request_get_status_any`, in MPI since 4.1.
@@ -347,7 +409,10 @@ exported! {
         count: c_int, array_of_requests: *const MPI_Request, indx: *mut c_int, flag: *mut c_int,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::request_status::mpi_request_get_status_any(count, array_of_requests, indx, flag, status)
+        bodies::request_status::mpi_request_get_status_any(
+            count, List::claim(array_of_requests), Place::claim(indx), Place::claim(flag),
+            StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Request_get_status_some`, in MPI since 4.1.
@@ -356,7 +421,8 @@ exported! {
         array_of_indices: *mut c_int, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
         bodies::request_status::mpi_request_get_status_some(
-            incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
+            incount, List::claim(array_of_requests), Place::claim(outcount), Places::claim(array_of_indices),
+            StatusPlaces::claim(array_of_statuses),
         )
     }
 
@@ -364,14 +430,14 @@ exported! {
     fn MPI_Rsend(
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_rsend(buf, count as MPI_Count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_rsend(Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Rsend_c`, in MPI since 4.0.
     fn MPI_Rsend_c(
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_rsend(buf, count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_rsend(Sent::claim(buf), count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Rsend_init`, in MPI since 1.1.
@@ -379,7 +445,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_rsend_init(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_rsend_init(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Rsend_init_c`, in MPI since 4.0.
@@ -387,21 +455,23 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_rsend_init(buf, count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_rsend_init(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Send`, in MPI since 1.1.
     fn MPI_Send(
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_send(buf, count as MPI_Count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_send(Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Send_c`, in MPI since 4.0.
     fn MPI_Send_c(
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_send(buf, count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_send(Sent::claim(buf), count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Send_init`, in MPI since 1.1.
@@ -409,7 +479,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_send_init(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_send_init(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Send_init_c`, in MPI since 4.0.
@@ -417,7 +489,9 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_send_init(buf, count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_send_init(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Sendrecv`, in MPI since 1.1.
@@ -427,8 +501,8 @@ exported! {
         comm: MPI_Comm, status: *mut MPI_Status,
     ) -> c_int {
         bodies::exchanges::mpi_sendrecv(
-            sendbuf, sendcount as MPI_Count, sendtype, dest, sendtag, recvbuf, recvcount as MPI_Count,
-            recvtype, source, recvtag, comm, status,
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, dest, sendtag, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, source, recvtag, comm, StatusPlace::claim(status),
         )
     }
 
@@ -439,8 +513,8 @@ exported! {
         comm: MPI_Comm, status: *mut MPI_Status,
     ) -> c_int {
         bodies::exchanges::mpi_sendrecv(
-            sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm,
-            status,
+            Sent::claim(sendbuf), sendcount, sendtype, dest, sendtag, Received::claim(recvbuf), recvcount,
+            recvtype, source, recvtag, comm, StatusPlace::claim(status),
         )
     }
 
@@ -450,7 +524,8 @@ exported! {
         recvtag: c_int, comm: MPI_Comm, status: *mut MPI_Status,
     ) -> c_int {
         bodies::exchanges::mpi_sendrecv_replace(
-            buf, count as MPI_Count, datatype, dest, sendtag, source, recvtag, comm, status,
+            Received::claim(buf), count as MPI_Count, datatype, dest, sendtag, source, recvtag, comm,
+            StatusPlace::claim(status),
         )
     }
 
@@ -460,7 +535,8 @@ exported! {
         source: c_int, recvtag: c_int, comm: MPI_Comm, status: *mut MPI_Status,
     ) -> c_int {
         bodies::exchanges::mpi_sendrecv_replace(
-            buf, count, datatype, dest, sendtag, source, recvtag, comm, status,
+            Received::claim(buf), count, datatype, dest, sendtag, source, recvtag, comm,
+            StatusPlace::claim(status),
         )
     }
 
@@ -476,14 +552,18 @@ exported! {
 
     /// `MPI_Session_detach_buffer`, in MPI since 4.1.
     fn MPI_Session_detach_buffer(session: MPI_Session, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-        bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Int(size))
+        bodies::buffered::mpi_session_detach_buffer(
+            session, Place::claim(buffer_addr.cast()), CountOut::Int(Place::claim(size)),
+        )
     }
 
     /// `MPI_Session_detach_buffer_c`, in MPI since 4.1.
     fn MPI_Session_detach_buffer_c(
         session: MPI_Session, buffer_addr: *mut c_void, size: *mut MPI_Count,
     ) -> c_int {
-        bodies::buffered::mpi_session_detach_buffer(session, buffer_addr, CountOut::Count(size))
+        bodies::buffered::mpi_session_detach_buffer(
+            session, Place::claim(buffer_addr.cast()), CountOut::Count(Place::claim(size)),
+        )
     }
 
     /// `MPI_Session_flush_buffer`, in MPI since 4.1.
@@ -493,21 +573,21 @@ exported! {
 
     /// `MPI_Session_iflush_buffer`, in MPI since 4.1.
     fn MPI_Session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
-        bodies::buffered::mpi_session_iflush_buffer(session, request)
+        bodies::buffered::mpi_session_iflush_buffer(session, Place::claim(request))
     }
 
     /// `MPI_Ssend`, in MPI since 1.1.
     fn MPI_Ssend(
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_ssend(buf, count as MPI_Count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_ssend(Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Ssend_c`, in MPI since 4.0.
     fn MPI_Ssend_c(
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::point_to_point::mpi_ssend(buf, count, datatype, dest, tag, comm)
+        bodies::point_to_point::mpi_ssend(Sent::claim(buf), count, datatype, dest, tag, comm)
     }
 
     /// `MPI_Ssend_init`, in MPI since 1.1.
@@ -515,7 +595,9 @@ exported! {
         buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_ssend_init(buf, count as MPI_Count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_ssend_init(
+            Sent::claim(buf), count as MPI_Count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Ssend_init_c`, in MPI since 4.0.
@@ -523,42 +605,44 @@ exported! {
         buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::persistent::mpi_ssend_init(buf, count, datatype, dest, tag, comm, request)
+        bodies::persistent::mpi_ssend_init(
+            Sent::claim(buf), count, datatype, dest, tag, comm, Place::claim(request),
+        )
     }
 
     /// `MPI_Start`, in MPI since 1.1.
     fn MPI_Start(request: *mut MPI_Request) -> c_int {
-        bodies::persistent::mpi_start(request)
+        bodies::persistent::mpi_start(Variable::claim(request))
     }
 
     /// `MPI_Startall`, in MPI since 1.1.
     fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
-        bodies::persistent::mpi_startall(count, array_of_requests)
+        bodies::persistent::mpi_startall(count, Variables::claim(array_of_requests))
     }
 
     /// `MPI_Status_get_error`, in MPI since 4.1.
     fn MPI_Status_get_error(status: *const MPI_Status, error: *mut c_int) -> c_int {
-        bodies::statuses::mpi_status_get_error(status, error)
+        bodies::statuses::mpi_status_get_error(GivenStatus::claim(status), Place::claim(error))
     }
 
     /// `MPI_Status_get_source`, in MPI since 4.1.
     fn MPI_Status_get_source(status: *const MPI_Status, source: *mut c_int) -> c_int {
-        bodies::statuses::mpi_status_get_source(status, source)
+        bodies::statuses::mpi_status_get_source(GivenStatus::claim(status), Place::claim(source))
     }
 
     /// `MPI_Status_get_tag`, in MPI since 4.1.
     fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
-        bodies::statuses::mpi_status_get_tag(status, tag)
+        bodies::statuses::mpi_status_get_tag(GivenStatus::claim(status), Place::claim(tag))
     }
 
     /// `MPI_Test`, in MPI since 1.1.
     fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
-        bodies::completion::mpi_test(request, flag, status)
+        bodies::completion::mpi_test(Variable::claim(request), Place::claim(flag), StatusPlace::claim(status))
     }
 
     /// `MPI_Test_cancelled`, in MPI since 1.1.
     fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-        bodies::statuses::mpi_test_cancelled(status, flag)
+        bodies::statuses::mpi_test_cancelled(GivenStatus::claim(status), Place::claim(flag))
     }
 
     /// `MPI_Testall`, in MPI since 1.1.
@@ -566,7 +650,10 @@ exported! {
         count: c_int, array_of_requests: *mut MPI_Request, flag: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_testall(count, array_of_requests, flag, array_of_statuses)
+        bodies::completion::mpi_testall(
+            count, Variables::claim(array_of_requests), Place::claim(flag),
+            StatusPlaces::claim(array_of_statuses),
+        )
     }
 
     /// `MPI_Testany`, in MPI since 1.1.
@@ -574,7 +661,10 @@ exported! {
         count: c_int, array_of_requests: *mut MPI_Request, indx: *mut c_int, flag: *mut c_int,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_testany(count, array_of_requests, indx, flag, status)
+        bodies::completion::mpi_testany(
+            count, Variables::claim(array_of_requests), Place::claim(indx), Place::claim(flag),
+            StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Testsome`, in MPI since 1.1.
@@ -583,27 +673,32 @@ exported! {
         array_of_indices: *mut c_int, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
         bodies::completion::mpi_testsome(
-            incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
+            incount, Variables::claim(array_of_requests), Place::claim(outcount),
+            Places::claim(array_of_indices), StatusPlaces::claim(array_of_statuses),
         )
     }
 
     /// `MPI_Wait`, in MPI since 1.1.
     fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-        bodies::completion::mpi_wait(request, status)
+        bodies::completion::mpi_wait(Variable::claim(request), StatusPlace::claim(status))
     }
 
     /// `MPI_Waitall`, in MPI since 1.1.
     fn MPI_Waitall(
         count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_waitall(count, array_of_requests, array_of_statuses)
+        bodies::completion::mpi_waitall(
+            count, Variables::claim(array_of_requests), StatusPlaces::claim(array_of_statuses),
+        )
     }
 
     /// `MPI_Waitany`, in MPI since 1.1.
     fn MPI_Waitany(
         count: c_int, array_of_requests: *mut MPI_Request, indx: *mut c_int, status: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_waitany(count, array_of_requests, indx, status)
+        bodies::completion::mpi_waitany(
+            count, Variables::claim(array_of_requests), Place::claim(indx), StatusPlace::claim(status),
+        )
     }
 
     /// `MPI_Waitsome`, in MPI since 1.1.
@@ -612,7 +707,8 @@ exported! {
         array_of_indices: *mut c_int, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
         bodies::completion::mpi_waitsome(
-            incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
+            incount, Variables::claim(array_of_requests), Place::claim(outcount),
+            Places::claim(array_of_indices), StatusPlaces::claim(array_of_statuses),
         )
     }
 }

@@ -6,35 +6,37 @@ use super::*;
 exported! {
     /// `MPI_Session_finalize`, in MPI since 4.0.
     fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
-        bodies::sessions::mpi_session_finalize(session)
+        bodies::sessions::mpi_session_finalize(Variable::claim(session))
     }
 
     /// `MPI_Session_get_info`, in MPI since 4.0.
     fn MPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
-        bodies::sessions::mpi_session_get_info(session, info_used)
+        bodies::sessions::mpi_session_get_info(session, Place::claim(info_used))
     }
 
     /// `MPI_Session_get_nth_pset`, in MPI since 4.0.
     fn MPI_Session_get_nth_pset(
         session: MPI_Session, info: MPI_Info, n: c_int, pset_len: *mut c_int, pset_name: *mut c_char,
     ) -> c_int {
-        bodies::sessions::mpi_session_get_nth_pset(session, info, n, pset_len, pset_name)
+        bodies::sessions::mpi_session_get_nth_pset(
+            session, info, n, Variable::claim(pset_len), TextPlace::claim(pset_name),
+        )
     }
 
     /// `MPI_Session_get_num_psets`, in MPI since 4.0.
     fn MPI_Session_get_num_psets(session: MPI_Session, info: MPI_Info, npset_names: *mut c_int) -> c_int {
-        bodies::sessions::mpi_session_get_num_psets(session, info, npset_names)
+        bodies::sessions::mpi_session_get_num_psets(session, info, Place::claim(npset_names))
     }
 
     /// `MPI_Session_get_pset_info`, in MPI since 4.0.
     fn MPI_Session_get_pset_info(
         session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info,
     ) -> c_int {
-        bodies::sessions::mpi_session_get_pset_info(session, pset_name, info)
+        bodies::sessions::mpi_session_get_pset_info(session, Text::claim(pset_name), Place::claim(info))
     }
 
     /// `MPI_Session_init`, in MPI since 4.0.
     fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: *mut MPI_Session) -> c_int {
-        bodies::sessions::mpi_session_init(info, errhandler, session)
+        bodies::sessions::mpi_session_init(info, errhandler, Place::claim(session))
     }
 }

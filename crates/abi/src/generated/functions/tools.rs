@@ -6,7 +6,7 @@ use super::*;
 exported! {
     /// `MPI_T_category_changed`, in MPI since 3.0.
     fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_category_changed(update_number)
+        bodies::tools::mpi_t_category_changed(Place::claim(update_number))
     }
 
     /// `MPI_T_category_get_categories`, in MPI since 3.0.
@@ -26,7 +26,7 @@ exported! {
 
     /// `MPI_T_category_get_index`, in MPI since 3.1.
     fn MPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_category_get_index(name, cat_index)
+        bodies::tools::mpi_t_category_get_index(Text::claim(name), Place::claim(cat_index))
     }
 
     /// `MPI_T_category_get_info`, in MPI since 3.0.
@@ -34,20 +34,20 @@ exported! {
         cat_index: c_int, name: *mut c_char, name_len: *mut c_int, desc: *mut c_char, desc_len: *mut c_int,
         num_cvars: *mut c_int, num_pvars: *mut c_int, num_categories: *mut c_int,
     ) -> c_int {
-        clear(num_cvars);
-        clear(num_pvars);
-        clear(num_categories);
+        clear(Place::claim(num_cvars));
+        clear(Place::claim(num_pvars));
+        clear(Place::claim(num_categories));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
     /// `MPI_T_category_get_num`, in MPI since 3.0.
     fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_category_get_num(num_cat)
+        bodies::tools::mpi_t_category_get_num(Place::claim(num_cat))
     }
 
     /// `MPI_T_category_get_num_events`, in MPI since 4.0.
     fn MPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
-        clear(num_events);
+        clear(Place::claim(num_events));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
@@ -58,7 +58,7 @@ exported! {
 
     /// `MPI_T_cvar_get_index`, in MPI since 3.1.
     fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_cvar_get_index(name, cvar_index)
+        bodies::tools::mpi_t_cvar_get_index(Text::claim(name), Place::claim(cvar_index))
     }
 
     /// `MPI_T_cvar_get_info`, in MPI since 3.0.
@@ -67,25 +67,25 @@ exported! {
         datatype: *mut MPI_Datatype, enumtype: *mut MPI_T_enum, desc: *mut c_char, desc_len: *mut c_int,
         bind: *mut c_int, scope: *mut c_int,
     ) -> c_int {
-        clear(verbosity);
-        clear(datatype);
-        clear(enumtype);
-        clear(bind);
-        clear(scope);
+        clear(Place::claim(verbosity));
+        clear(Place::claim(datatype));
+        clear(Place::claim(enumtype));
+        clear(Place::claim(bind));
+        clear(Place::claim(scope));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
     /// `MPI_T_cvar_get_num`, in MPI since 3.0.
     fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_cvar_get_num(num_cvar)
+        bodies::tools::mpi_t_cvar_get_num(Place::claim(num_cvar))
     }
 
     /// `MPI_T_cvar_handle_alloc`, in MPI since 3.0.
     fn MPI_T_cvar_handle_alloc(
         cvar_index: c_int, obj_handle: *mut c_void, handle: *mut MPI_T_cvar_handle, count: *mut c_int,
     ) -> c_int {
-        clear(handle);
-        clear(count);
+        clear(Place::claim(handle));
+        clear(Place::claim(count));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
@@ -108,7 +108,7 @@ exported! {
     fn MPI_T_enum_get_info(
         enumtype: MPI_T_enum, num: *mut c_int, name: *mut c_char, name_len: *mut c_int,
     ) -> c_int {
-        clear(num);
+        clear(Place::claim(num));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -116,7 +116,7 @@ exported! {
     fn MPI_T_enum_get_item(
         enumtype: MPI_T_enum, indx: c_int, value: *mut c_int, name: *mut c_char, name_len: *mut c_int,
     ) -> c_int {
-        clear(value);
+        clear(Place::claim(value));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -124,7 +124,7 @@ exported! {
     fn MPI_T_event_callback_get_info(
         event_registration: MPI_T_event_registration, cb_safety: MPI_T_cb_safety, info_used: *mut MPI_Info,
     ) -> c_int {
-        clear(info_used);
+        clear(Place::claim(info_used));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -142,7 +142,7 @@ exported! {
 
     /// `MPI_T_event_get_index`, in MPI since 4.0.
     fn MPI_T_event_get_index(name: *const c_char, event_index: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_event_get_index(name, event_index)
+        bodies::tools::mpi_t_event_get_index(Text::claim(name), Place::claim(event_index))
     }
 
     /// `MPI_T_event_get_info`, in MPI since 4.0.
@@ -152,22 +152,22 @@ exported! {
         num_elements: *mut c_int, enumtype: *mut MPI_T_enum, info: *mut MPI_Info, desc: *mut c_char,
         desc_len: *mut c_int, bind: *mut c_int,
     ) -> c_int {
-        clear(verbosity);
-        clear(num_elements);
-        clear(enumtype);
-        clear(info);
-        clear(bind);
+        clear(Place::claim(verbosity));
+        clear(Place::claim(num_elements));
+        clear(Place::claim(enumtype));
+        clear(Place::claim(info));
+        clear(Place::claim(bind));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
     /// `MPI_T_event_get_num`, in MPI since 4.0.
     fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_event_get_num(num_events)
+        bodies::tools::mpi_t_event_get_num(Place::claim(num_events))
     }
 
     /// `MPI_T_event_get_source`, in MPI since 4.0.
     fn MPI_T_event_get_source(event_instance: MPI_T_event_instance, source_index: *mut c_int) -> c_int {
-        clear(source_index);
+        clear(Place::claim(source_index));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -175,7 +175,7 @@ exported! {
     fn MPI_T_event_get_timestamp(
         event_instance: MPI_T_event_instance, event_timestamp: *mut MPI_Count,
     ) -> c_int {
-        clear(event_timestamp);
+        clear(Place::claim(event_timestamp));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -184,7 +184,7 @@ exported! {
         event_index: c_int, obj_handle: *mut c_void, info: MPI_Info,
         event_registration: *mut MPI_T_event_registration,
     ) -> c_int {
-        clear(event_registration);
+        clear(Place::claim(event_registration));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
@@ -200,7 +200,7 @@ exported! {
     fn MPI_T_event_handle_get_info(
         event_registration: MPI_T_event_registration, info_used: *mut MPI_Info,
     ) -> c_int {
-        clear(info_used);
+        clear(Place::claim(info_used));
         bodies::tools::answer(MPI_T_ERR_INVALID_HANDLE)
     }
 
@@ -238,12 +238,12 @@ exported! {
 
     /// `MPI_T_init_thread`, in MPI since 3.0.
     fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_init_thread(required, provided)
+        bodies::tools::mpi_t_init_thread(required, Place::claim(provided))
     }
 
     /// `MPI_T_pvar_get_index`, in MPI since 3.1.
     fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_pvar_get_index(name, var_class, pvar_index)
+        bodies::tools::mpi_t_pvar_get_index(Text::claim(name), var_class, Place::claim(pvar_index))
     }
 
     /// `MPI_T_pvar_get_info`, in MPI since 3.0.
@@ -253,20 +253,20 @@ exported! {
         desc_len: *mut c_int, bind: *mut c_int, readonly: *mut c_int, continuous: *mut c_int,
         atomic: *mut c_int,
     ) -> c_int {
-        clear(verbosity);
-        clear(var_class);
-        clear(datatype);
-        clear(enumtype);
-        clear(bind);
-        clear(readonly);
-        clear(continuous);
-        clear(atomic);
+        clear(Place::claim(verbosity));
+        clear(Place::claim(var_class));
+        clear(Place::claim(datatype));
+        clear(Place::claim(enumtype));
+        clear(Place::claim(bind));
+        clear(Place::claim(readonly));
+        clear(Place::claim(continuous));
+        clear(Place::claim(atomic));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
     /// `MPI_T_pvar_get_num`, in MPI since 3.0.
     fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_pvar_get_num(num_pvar)
+        bodies::tools::mpi_t_pvar_get_num(Place::claim(num_pvar))
     }
 
     /// `MPI_T_pvar_handle_alloc`, in MPI since 3.0.
@@ -274,8 +274,8 @@ exported! {
         session: MPI_T_pvar_session, pvar_index: c_int, obj_handle: *mut c_void,
         handle: *mut MPI_T_pvar_handle, count: *mut c_int,
     ) -> c_int {
-        clear(handle);
-        clear(count);
+        clear(Place::claim(handle));
+        clear(Place::claim(count));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
@@ -303,12 +303,12 @@ exported! {
 
     /// `MPI_T_pvar_session_create`, in MPI since 3.0.
     fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-        bodies::tools::mpi_t_pvar_session_create(session)
+        bodies::tools::mpi_t_pvar_session_create(Place::claim(session))
     }
 
     /// `MPI_T_pvar_session_free`, in MPI since 3.0.
     fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-        bodies::tools::mpi_t_pvar_session_free(session)
+        bodies::tools::mpi_t_pvar_session_free(Variable::claim(session))
     }
 
     /// `MPI_T_pvar_start`, in MPI since 3.0.
@@ -332,20 +332,20 @@ exported! {
         ordering: *mut MPI_T_source_order, ticks_per_second: *mut MPI_Count, max_ticks: *mut MPI_Count,
         info: *mut MPI_Info,
     ) -> c_int {
-        clear(ticks_per_second);
-        clear(max_ticks);
-        clear(info);
+        clear(Place::claim(ticks_per_second));
+        clear(Place::claim(max_ticks));
+        clear(Place::claim(info));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 
     /// `MPI_T_source_get_num`, in MPI since 4.0.
     fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-        bodies::tools::mpi_t_source_get_num(num_sources)
+        bodies::tools::mpi_t_source_get_num(Place::claim(num_sources))
     }
 
     /// `MPI_T_source_get_timestamp`, in MPI since 4.0.
     fn MPI_T_source_get_timestamp(source_index: c_int, timestamp: *mut MPI_Count) -> c_int {
-        clear(timestamp);
+        clear(Place::claim(timestamp));
         bodies::tools::answer(MPI_T_ERR_INVALID_INDEX)
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 exported! {
     /// `MPI_Cart_coords`, in MPI since 1.1.
     fn MPI_Cart_coords(comm: MPI_Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
-        bodies::topologies::mpi_cart_coords(comm, rank, maxdims, coords)
+        bodies::topologies::mpi_cart_coords(comm, rank, maxdims, Places::claim(coords))
     }
 
     /// `MPI_Cart_create`, in MPI since 1.1.
@@ -14,48 +14,56 @@ exported! {
         comm_old: MPI_Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, reorder: c_int,
         comm_cart: *mut MPI_Comm,
     ) -> c_int {
-        bodies::topologies::mpi_cart_create(comm_old, ndims, dims, periods, reorder, comm_cart)
+        bodies::topologies::mpi_cart_create(
+            comm_old, ndims, List::claim(dims), List::claim(periods), reorder, Place::claim(comm_cart),
+        )
     }
 
     /// `MPI_Cart_get`, in MPI since 1.1.
     fn MPI_Cart_get(
         comm: MPI_Comm, maxdims: c_int, dims: *mut c_int, periods: *mut c_int, coords: *mut c_int,
     ) -> c_int {
-        bodies::topologies::mpi_cart_get(comm, maxdims, dims, periods, coords)
+        bodies::topologies::mpi_cart_get(
+            comm, maxdims, Places::claim(dims), Places::claim(periods), Places::claim(coords),
+        )
     }
 
     /// `MPI_Cart_map`, in MPI since 1.1.
     fn MPI_Cart_map(
         comm: MPI_Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int,
     ) -> c_int {
-        bodies::topologies::mpi_cart_map(comm, ndims, dims, periods, newrank)
+        bodies::topologies::mpi_cart_map(
+            comm, ndims, List::claim(dims), List::claim(periods), Place::claim(newrank),
+        )
     }
 
     /// `MPI_Cart_rank`, in MPI since 1.1.
     fn MPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
-        bodies::topologies::mpi_cart_rank(comm, coords, rank)
+        bodies::topologies::mpi_cart_rank(comm, List::claim(coords), Place::claim(rank))
     }
 
     /// `MPI_Cart_shift`, in MPI since 1.1.
     fn MPI_Cart_shift(
         comm: MPI_Comm, direction: c_int, disp: c_int, rank_source: *mut c_int, rank_dest: *mut c_int,
     ) -> c_int {
-        bodies::topologies::mpi_cart_shift(comm, direction, disp, rank_source, rank_dest)
+        bodies::topologies::mpi_cart_shift(
+            comm, direction, disp, Place::claim(rank_source), Place::claim(rank_dest),
+        )
     }
 
     /// `MPI_Cart_sub`, in MPI since 1.1.
     fn MPI_Cart_sub(comm: MPI_Comm, remain_dims: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
-        bodies::topologies::mpi_cart_sub(comm, remain_dims, newcomm)
+        bodies::topologies::mpi_cart_sub(comm, List::claim(remain_dims), Place::claim(newcomm))
     }
 
     /// `MPI_Cartdim_get`, in MPI since 1.1.
     fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
-        bodies::topologies::mpi_cartdim_get(comm, ndims)
+        bodies::topologies::mpi_cartdim_get(comm, Place::claim(ndims))
     }
 
     /// `MPI_Dims_create`, in MPI since 1.1.
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-        bodies::topologies::mpi_dims_create(nnodes, ndims, dims)
+        bodies::topologies::mpi_dims_create(nnodes, ndims, Variables::claim(dims))
     }
 
     /// `MPI_Dist_graph_create`, in MPI since 2.2.
@@ -65,7 +73,8 @@ exported! {
         comm_dist_graph: *mut MPI_Comm,
     ) -> c_int {
         bodies::topologies::graphs::mpi_dist_graph_create(
-            comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph,
+            comm_old, n, List::claim(sources), List::claim(degrees), List::claim(destinations),
+            List::claim(weights), info, reorder, Place::claim(comm_dist_graph),
         )
     }
 
@@ -76,8 +85,8 @@ exported! {
         reorder: c_int, comm_dist_graph: *mut MPI_Comm,
     ) -> c_int {
         bodies::topologies::graphs::mpi_dist_graph_create_adjacent(
-            comm_old, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder,
-            comm_dist_graph,
+            comm_old, indegree, List::claim(sources), List::claim(sourceweights), outdegree,
+            List::claim(destinations), List::claim(destweights), info, reorder, Place::claim(comm_dist_graph),
         )
     }
 
@@ -87,7 +96,8 @@ exported! {
         maxoutdegree: c_int, destinations: *mut c_int, destweights: *mut c_int,
     ) -> c_int {
         bodies::topologies::graphs::mpi_dist_graph_neighbors(
-            comm, maxindegree, sources, sourceweights, maxoutdegree, destinations, destweights,
+            comm, maxindegree, Places::claim(sources), Places::claim(sourceweights), maxoutdegree,
+            Places::claim(destinations), Places::claim(destweights),
         )
     }
 
@@ -95,7 +105,9 @@ exported! {
     fn MPI_Dist_graph_neighbors_count(
         comm: MPI_Comm, indegree: *mut c_int, outdegree: *mut c_int, weighted: *mut c_int,
     ) -> c_int {
-        bodies::topologies::graphs::mpi_dist_graph_neighbors_count(comm, indegree, outdegree, weighted)
+        bodies::topologies::graphs::mpi_dist_graph_neighbors_count(
+            comm, Place::claim(indegree), Place::claim(outdegree), Place::claim(weighted),
+        )
     }
 
     /// `MPI_Graph_create`, in MPI since 1.1.
@@ -103,36 +115,42 @@ exported! {
         comm_old: MPI_Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, reorder: c_int,
         comm_graph: *mut MPI_Comm,
     ) -> c_int {
-        bodies::topologies::graphs::mpi_graph_create(comm_old, nnodes, indx, edges, reorder, comm_graph)
+        bodies::topologies::graphs::mpi_graph_create(
+            comm_old, nnodes, List::claim(indx), List::claim(edges), reorder, Place::claim(comm_graph),
+        )
     }
 
     /// `MPI_Graph_get`, in MPI since 1.1.
     fn MPI_Graph_get(
         comm: MPI_Comm, maxindex: c_int, maxedges: c_int, indx: *mut c_int, edges: *mut c_int,
     ) -> c_int {
-        bodies::topologies::graphs::mpi_graph_get(comm, maxindex, maxedges, indx, edges)
+        bodies::topologies::graphs::mpi_graph_get(
+            comm, maxindex, maxedges, Places::claim(indx), Places::claim(edges),
+        )
     }
 
     /// `MPI_Graph_map`, in MPI since 1.1.
     fn MPI_Graph_map(
         comm: MPI_Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, newrank: *mut c_int,
     ) -> c_int {
-        bodies::topologies::graphs::mpi_graph_map(comm, nnodes, indx, edges, newrank)
+        bodies::topologies::graphs::mpi_graph_map(
+            comm, nnodes, List::claim(indx), List::claim(edges), Place::claim(newrank),
+        )
     }
 
     /// `MPI_Graph_neighbors`, in MPI since 1.1.
     fn MPI_Graph_neighbors(comm: MPI_Comm, rank: c_int, maxneighbors: c_int, neighbors: *mut c_int) -> c_int {
-        bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, neighbors)
+        bodies::topologies::graphs::mpi_graph_neighbors(comm, rank, maxneighbors, Places::claim(neighbors))
     }
 
     /// `MPI_Graph_neighbors_count`, in MPI since 1.1.
     fn MPI_Graph_neighbors_count(comm: MPI_Comm, rank: c_int, nneighbors: *mut c_int) -> c_int {
-        bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, nneighbors)
+        bodies::topologies::graphs::mpi_graph_neighbors_count(comm, rank, Place::claim(nneighbors))
     }
 
     /// `MPI_Graphdims_get`, in MPI since 1.1.
     fn MPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
-        bodies::topologies::graphs::mpi_graphdims_get(comm, nnodes, nedges)
+        bodies::topologies::graphs::mpi_graphdims_get(comm, Place::claim(nnodes), Place::claim(nedges))
     }
 
     /// `MPI_Ineighbor_allgather`, in MPI since 3.0.
@@ -141,8 +159,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::begun("MPI_Ineighbor_allgather", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::begun("MPI_Ineighbor_allgather", Place::claim(request)),
         )
     }
 
@@ -152,8 +171,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::begun("MPI_Ineighbor_allgather", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::begun("MPI_Ineighbor_allgather", Place::claim(request)),
         )
     }
 
@@ -164,8 +183,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm, Way::begun("MPI_Ineighbor_allgatherv", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::begun("MPI_Ineighbor_allgatherv", Place::claim(request)),
         )
     }
 
@@ -176,8 +196,9 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::begun("MPI_Ineighbor_allgatherv", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::begun("MPI_Ineighbor_allgatherv", Place::claim(request)),
         )
     }
 
@@ -187,8 +208,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::begun("MPI_Ineighbor_alltoall", request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::begun("MPI_Ineighbor_alltoall", Place::claim(request)),
         )
     }
 
@@ -198,8 +220,8 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::begun("MPI_Ineighbor_alltoall", request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::begun("MPI_Ineighbor_alltoall", Place::claim(request)),
         )
     }
 
@@ -210,9 +232,10 @@ exported! {
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
-            Way::begun("MPI_Ineighbor_alltoallv", request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
+            Way::begun("MPI_Ineighbor_alltoallv", Place::claim(request)),
         )
     }
 
@@ -223,9 +246,10 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
-            Way::begun("MPI_Ineighbor_alltoallv", request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
+            Way::begun("MPI_Ineighbor_alltoallv", Place::claim(request)),
         )
     }
 
@@ -236,8 +260,10 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Int(sendcounts), sdispls, sendtypes, recvbuf, Counts::Int(recvcounts), rdispls,
-            recvtypes, comm, Way::begun("MPI_Ineighbor_alltoallw", request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm,
+            Way::begun("MPI_Ineighbor_alltoallw", Place::claim(request)),
         )
     }
 
@@ -248,8 +274,10 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Count(sendcounts), sdispls, sendtypes, recvbuf, Counts::Count(recvcounts),
-            rdispls, recvtypes, comm, Way::begun("MPI_Ineighbor_alltoallw", request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm,
+            Way::begun("MPI_Ineighbor_alltoallw", Place::claim(request)),
         )
     }
 
@@ -259,8 +287,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::blocking("MPI_Neighbor_allgather"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::blocking("MPI_Neighbor_allgather"),
         )
     }
 
@@ -270,7 +298,7 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
             Way::blocking("MPI_Neighbor_allgather"),
         )
     }
@@ -281,8 +309,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::planned("MPI_Neighbor_allgather_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, Place::claim(request)),
         )
     }
 
@@ -293,8 +322,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgather(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::planned("MPI_Neighbor_allgather_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::planned("MPI_Neighbor_allgather_init", info, Place::claim(request)),
         )
     }
 
@@ -304,8 +333,9 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm, Way::blocking("MPI_Neighbor_allgatherv"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 
@@ -315,8 +345,9 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::blocking("MPI_Neighbor_allgatherv"),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::blocking("MPI_Neighbor_allgatherv"),
         )
     }
 
@@ -327,9 +358,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, Counts::Int(recvcounts),
-            Displacements::Int(displs), recvtype, comm,
-            Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -340,8 +371,9 @@ exported! {
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, Counts::Count(recvcounts), Displacements::Aint(displs),
-            recvtype, comm, Way::planned("MPI_Neighbor_allgatherv_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
+            Way::planned("MPI_Neighbor_allgatherv_init", info, Place::claim(request)),
         )
     }
 
@@ -351,8 +383,8 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::blocking("MPI_Neighbor_alltoall"),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm, Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
 
@@ -362,7 +394,7 @@ exported! {
         recvcount: MPI_Count, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
             Way::blocking("MPI_Neighbor_alltoall"),
         )
     }
@@ -373,8 +405,9 @@ exported! {
         recvcount: c_int, recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount as MPI_Count, sendtype, recvbuf, recvcount as MPI_Count, recvtype, comm,
-            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+            Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
+            recvcount as MPI_Count, recvtype, comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, Place::claim(request)),
         )
     }
 
@@ -385,8 +418,8 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoall(
-            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-            Way::planned("MPI_Neighbor_alltoall_init", info, request),
+            Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf), recvcount, recvtype, comm,
+            Way::planned("MPI_Neighbor_alltoall_init", info, Place::claim(request)),
         )
     }
 
@@ -397,8 +430,9 @@ exported! {
         comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
@@ -410,8 +444,9 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
             Way::blocking("MPI_Neighbor_alltoallv"),
         )
     }
@@ -423,9 +458,10 @@ exported! {
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Int(sendcounts), Displacements::Int(sdispls), sendtype, recvbuf,
-            Counts::Int(recvcounts), Displacements::Int(rdispls), recvtype, comm,
-            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
+            Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, Place::claim(request)),
         )
     }
 
@@ -436,9 +472,10 @@ exported! {
         recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallv(
-            sendbuf, Counts::Count(sendcounts), Displacements::Aint(sdispls), sendtype, recvbuf,
-            Counts::Count(recvcounts), Displacements::Aint(rdispls), recvtype, comm,
-            Way::planned("MPI_Neighbor_alltoallv_init", info, request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
+            Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
+            Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
+            Way::planned("MPI_Neighbor_alltoallv_init", info, Place::claim(request)),
         )
     }
 
@@ -449,8 +486,9 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Int(sendcounts), sdispls, sendtypes, recvbuf, Counts::Int(recvcounts), rdispls,
-            recvtypes, comm, Way::blocking("MPI_Neighbor_alltoallw"),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm, Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 
@@ -461,8 +499,9 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Count(sendcounts), sdispls, sendtypes, recvbuf, Counts::Count(recvcounts),
-            rdispls, recvtypes, comm, Way::blocking("MPI_Neighbor_alltoallw"),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm, Way::blocking("MPI_Neighbor_alltoallw"),
         )
     }
 
@@ -474,8 +513,10 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Int(sendcounts), sdispls, sendtypes, recvbuf, Counts::Int(recvcounts), rdispls,
-            recvtypes, comm, Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+            Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Int(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, Place::claim(request)),
         )
     }
 
@@ -487,13 +528,15 @@ exported! {
         request: *mut MPI_Request,
     ) -> c_int {
         bodies::topologies::neighbours::mpi_neighbor_alltoallw(
-            sendbuf, Counts::Count(sendcounts), sdispls, sendtypes, recvbuf, Counts::Count(recvcounts),
-            rdispls, recvtypes, comm, Way::planned("MPI_Neighbor_alltoallw_init", info, request),
+            Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)), List::claim(sdispls),
+            List::claim(sendtypes), Received::claim(recvbuf), Counts::Count(List::claim(recvcounts)),
+            List::claim(rdispls), List::claim(recvtypes), comm,
+            Way::planned("MPI_Neighbor_alltoallw_init", info, Place::claim(request)),
         )
     }
 
     /// `MPI_Topo_test`, in MPI since 1.1.
     fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
-        bodies::topologies::mpi_topo_test(comm, status)
+        bodies::topologies::mpi_topo_test(comm, Place::claim(status))
     }
 }

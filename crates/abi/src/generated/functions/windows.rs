@@ -95,7 +95,7 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Raccumulate", Target::Win(win))
     }
 
@@ -105,7 +105,7 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         op: MPI_Op, win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Raccumulate_c", Target::Win(win))
     }
 
@@ -115,7 +115,7 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rget", Target::Win(win))
     }
 
@@ -125,7 +125,7 @@ exported! {
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rget_c", Target::Win(win))
     }
 
@@ -136,7 +136,7 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rget_accumulate", Target::Win(win))
     }
 
@@ -147,7 +147,7 @@ exported! {
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, op: MPI_Op,
         win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rget_accumulate_c", Target::Win(win))
     }
 
@@ -157,7 +157,7 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rput", Target::Win(win))
     }
 
@@ -167,7 +167,7 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(request);
+        clear(Place::claim(request));
         unsupported("MPI_Rput_c", Target::Win(win))
     }
 
@@ -176,7 +176,9 @@ exported! {
         size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_allocate(size, disp_unit as MPI_Aint, info, comm, baseptr, win)
+        bodies::windows::mpi_win_allocate(
+            size, disp_unit as MPI_Aint, info, comm, Place::claim(baseptr.cast()), Place::claim(win),
+        )
     }
 
     /// `MPI_Win_allocate_c`, in MPI since 4.0.
@@ -184,7 +186,9 @@ exported! {
         size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_allocate(size, disp_unit, info, comm, baseptr, win)
+        bodies::windows::mpi_win_allocate(
+            size, disp_unit, info, comm, Place::claim(baseptr.cast()), Place::claim(win),
+        )
     }
 
     /// `MPI_Win_allocate_shared`, in MPI since 3.0.
@@ -192,7 +196,9 @@ exported! {
         size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_allocate_shared(size, disp_unit as MPI_Aint, info, comm, baseptr, win)
+        bodies::windows::mpi_win_allocate_shared(
+            size, disp_unit as MPI_Aint, info, comm, Place::claim(baseptr.cast()), Place::claim(win),
+        )
     }
 
     /// `MPI_Win_allocate_shared_c`, in MPI since 4.0.
@@ -200,12 +206,14 @@ exported! {
         size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
+        bodies::windows::mpi_win_allocate_shared(
+            size, disp_unit, info, comm, Place::claim(baseptr.cast()), Place::claim(win),
+        )
     }
 
     /// `MPI_Win_attach`, in MPI since 3.0.
     fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
-        bodies::windows::mpi_win_attach(win, base, size)
+        bodies::windows::mpi_win_attach(win, Received::claim(base), size)
     }
 
     /// `MPI_Win_complete`, in MPI since 2.0.
@@ -218,7 +226,9 @@ exported! {
         base: *mut c_void, size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_create(base, size, disp_unit as MPI_Aint, info, comm, win)
+        bodies::windows::mpi_win_create(
+            Received::claim(base), size, disp_unit as MPI_Aint, info, comm, Place::claim(win),
+        )
     }
 
     /// `MPI_Win_create_c`, in MPI since 4.0.
@@ -226,12 +236,12 @@ exported! {
         base: *mut c_void, size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm,
         win: *mut MPI_Win,
     ) -> c_int {
-        bodies::windows::mpi_win_create(base, size, disp_unit, info, comm, win)
+        bodies::windows::mpi_win_create(Received::claim(base), size, disp_unit, info, comm, Place::claim(win))
     }
 
     /// `MPI_Win_create_dynamic`, in MPI since 3.0.
     fn MPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
-        bodies::windows::mpi_win_create_dynamic(info, comm, win)
+        bodies::windows::mpi_win_create_dynamic(info, comm, Place::claim(win))
     }
 
     /// `MPI_Win_detach`, in MPI since 3.0.
@@ -266,17 +276,17 @@ exported! {
 
     /// `MPI_Win_free`, in MPI since 2.0.
     fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
-        bodies::windows::mpi_win_free(win)
+        bodies::windows::mpi_win_free(Variable::claim(win))
     }
 
     /// `MPI_Win_get_group`, in MPI since 2.0.
     fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
-        bodies::windows::mpi_win_get_group(win, group)
+        bodies::windows::mpi_win_get_group(win, Place::claim(group))
     }
 
     /// `MPI_Win_get_info`, in MPI since 3.0.
     fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
-        bodies::window_hints::mpi_win_get_info(win, info_used)
+        bodies::window_hints::mpi_win_get_info(win, Place::claim(info_used))
     }
 
     /// `MPI_Win_lock`, in MPI since 2.0.
@@ -303,14 +313,20 @@ exported! {
     fn MPI_Win_shared_query(
         win: MPI_Win, rank: c_int, size: *mut MPI_Aint, disp_unit: *mut c_int, baseptr: *mut c_void,
     ) -> c_int {
-        bodies::windows::mpi_win_shared_query(win, rank, size, CountOut::Int(disp_unit), baseptr)
+        bodies::windows::mpi_win_shared_query(
+            win, rank, Place::claim(size), CountOut::Int(Place::claim(disp_unit)),
+            Place::claim(baseptr.cast()),
+        )
     }
 
     /// `MPI_Win_shared_query_c`, in MPI since 4.0.
     fn MPI_Win_shared_query_c(
         win: MPI_Win, rank: c_int, size: *mut MPI_Aint, disp_unit: *mut MPI_Aint, baseptr: *mut c_void,
     ) -> c_int {
-        bodies::windows::mpi_win_shared_query(win, rank, size, CountOut::Aint(disp_unit), baseptr)
+        bodies::windows::mpi_win_shared_query(
+            win, rank, Place::claim(size), CountOut::Aint(Place::claim(disp_unit)),
+            Place::claim(baseptr.cast()),
+        )
     }
 
     /// `MPI_Win_start`, in MPI since 2.0.
@@ -325,7 +341,7 @@ exported! {
 
     /// `MPI_Win_test`, in MPI since 2.0.
     fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-        clear(flag);
+        clear(Place::claim(flag));
         unsupported("MPI_Win_test", Target::Win(win))
     }
 

@@ -16,7 +16,7 @@ exported! {
 
     /// `MPI_Finalized`, in MPI since 1.1.
     fn MPI_Finalized(flag: *mut c_int) -> c_int {
-        bodies::world::mpi_finalized(flag)
+        bodies::world::mpi_finalized(Place::claim(flag))
     }
 
     /// `MPI_Init`, in MPI since 1.1.
@@ -28,21 +28,21 @@ exported! {
     fn MPI_Init_thread(
         argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int,
     ) -> c_int {
-        bodies::world::mpi_init_thread(argc, argv, required, provided)
+        bodies::world::mpi_init_thread(argc, argv, required, Place::claim(provided))
     }
 
     /// `MPI_Initialized`, in MPI since 1.1.
     fn MPI_Initialized(flag: *mut c_int) -> c_int {
-        bodies::world::mpi_initialized(flag)
+        bodies::world::mpi_initialized(Place::claim(flag))
     }
 
     /// `MPI_Is_thread_main`, in MPI since 2.0.
     fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
-        bodies::world::mpi_is_thread_main(flag)
+        bodies::world::mpi_is_thread_main(Place::claim(flag))
     }
 
     /// `MPI_Query_thread`, in MPI since 2.0.
     fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-        bodies::world::mpi_query_thread(provided)
+        bodies::world::mpi_query_thread(Place::claim(provided))
     }
 }
