@@ -14,12 +14,14 @@
 //! the standard says of that argument is the only number to give there: it is what the program has promised.
 
 mod buffers;
+mod callbacks;
 mod lists;
 mod places;
 mod statuses;
 mod texts;
 
 pub use self::buffers::{Buffer, Received, Sent};
+pub use self::callbacks::{CFunction, Callback};
 pub use self::lists::{List, Places, Slots, Variables};
 pub use self::places::{Place, Slot, Variable};
 pub use self::statuses::{GivenStatus, StatusPlace, StatusPlaces, StatusVariable, Statuses};

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use weft::Result;
 
-use crate::claims::{List, Place, Variable, null};
+use crate::claims::{Callback, List, Place, Variable, null};
 use crate::generated::constants::MPI_UNDEFINED;
 use crate::types::{
     MPI_Aint, MPI_Count, MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c,
@@ -203,17 +203,17 @@ pub struct Overflow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserFunction {
     /// It takes its length as an `int`, so long vectors are handed to it in pieces.
-    Int(MPI_User_function),
+    Int(Callback<MPI_User_function>),
     /// It takes its length as an `MPI_Count`.
-    Count(MPI_User_function_c),
+    Count(Callback<MPI_User_function_c>),
 }
 
 impl UserFunction {
     /// The caller passed a null pointer.
     pub fn is_null(self) -> bool {
         match self {
-            UserFunction::Int(function) => function.value() == 0,
-            UserFunction::Count(function) => function.value() == 0,
+            UserFunction::Int(function) => function.is_null(),
+            UserFunction::Count(function) => function.is_null(),
         }
     }
 }
@@ -222,17 +222,17 @@ impl UserFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatarepFunction {
     /// It takes its count as an `int`.
-    Int(MPI_Datarep_conversion_function),
+    Int(Callback<MPI_Datarep_conversion_function>),
     /// It takes its count as an `MPI_Count`.
-    Count(MPI_Datarep_conversion_function_c),
+    Count(Callback<MPI_Datarep_conversion_function_c>),
 }
 
 impl DatarepFunction {
     /// The caller passed `MPI_CONVERSION_FN_NULL` or its large-count form.
     pub fn is_null(self) -> bool {
         match self {
-            DatarepFunction::Int(function) => function.value() == 0,
-            DatarepFunction::Count(function) => function.value() == 0,
+            DatarepFunction::Int(function) => function.is_null(),
+            DatarepFunction::Count(function) => function.is_null(),
         }
     }
 }
@@ -271,8 +271,8 @@ mod tests {
         );
         assert!(Counts::Int(List::NULL).numbers(0, "sizes").is_ok_and(|sizes| sizes.is_empty()));
         assert!(Counts::Int(List::NULL).numbers(2, "sizes").is_err());
-        assert!(UserFunction::Int(MPI_User_function::from_value(0)).is_null());
-        assert!(!DatarepFunction::Count(MPI_Datarep_conversion_function_c::from_value(0x1000)).is_null());
+        let none = Callback::predefined(MPI_User_function::from_value(0));
+        assert!(UserFunction::Int(none).is_null());
     }
 
     #[test]

@@ -191,29 +191,21 @@ fn handler_of_none() -> (Handler, Object) {
 }
 
 fn call_user(function: Function, object: Object, mut code: c_int) {
-    // SAFETY: the program gave each address as a function of the type that it is called as, and creating a handler
-    // refuses null. Both pointers are valid for the call; what the program's function does is its own affair.
+    // SAFETY: the program gave functions that may be called with an object of their class and a code; both
+    // pointers are valid for the call. What the program's function does is its own affair.
     unsafe {
         match (function, object) {
             (Function::Comm(function), Object::Comm(mut comm)) => {
-                let function: unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int, ...) =
-                    std::mem::transmute(function.value());
-                function(&raw mut comm, &raw mut code);
+                function.function().inspect(|function| function(&raw mut comm, &raw mut code));
             }
             (Function::Session(function), Object::Session(mut session)) => {
-                let function: unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int, ...) =
-                    std::mem::transmute(function.value());
-                function(&raw mut session, &raw mut code);
+                function.function().inspect(|function| function(&raw mut session, &raw mut code));
             }
             (Function::Win(function), Object::Win(mut win)) => {
-                let function: unsafe extern "C-unwind" fn(*mut MPI_Win, *mut c_int, ...) =
-                    std::mem::transmute(function.value());
-                function(&raw mut win, &raw mut code);
+                function.function().inspect(|function| function(&raw mut win, &raw mut code));
             }
             (Function::File(function), Object::File(mut file)) => {
-                let function: unsafe extern "C-unwind" fn(*mut MPI_File, *mut c_int, ...) =
-                    std::mem::transmute(function.value());
-                function(&raw mut file, &raw mut code);
+                function.function().inspect(|function| function(&raw mut file, &raw mut code));
             }
             // Handlers are attached to objects of their class only.
             (Function::Comm(_) | Function::Session(_) | Function::File(_) | Function::Win(_), _) => {}

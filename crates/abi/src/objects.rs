@@ -17,6 +17,7 @@ use crate::bodies::operators;
 use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as PartitionedSender};
 use crate::bodies::persistent::Persistent;
 use crate::bodies::window_attributes::Facts;
+use crate::claims::Callback;
 use crate::convert::UserFunction;
 use crate::generated::constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL};
 use crate::handles::Kind;
@@ -42,10 +43,10 @@ pub(crate) enum Handler {
 /// The program's function of an error handler, by the class of object that it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Function {
-    Comm(MPI_Comm_errhandler_function),
-    File(MPI_File_errhandler_function),
-    Win(MPI_Win_errhandler_function),
-    Session(MPI_Session_errhandler_function),
+    Comm(Callback<MPI_Comm_errhandler_function>),
+    File(Callback<MPI_File_errhandler_function>),
+    Win(Callback<MPI_Win_errhandler_function>),
+    Session(Callback<MPI_Session_errhandler_function>),
 }
 
 /// A communicator with what C hangs on it.

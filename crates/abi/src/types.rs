@@ -2,7 +2,7 @@
 //!
 //! A handle is the pointer that C sees, never dereferenced: its value is a number, below 4096 for predefined handles.
 //! A callback is kept as the address that came, since 0 and 1 stand for predefined functions and no Rust function
-//! pointer may hold 0.
+//! pointer may hold 0. What may be called is a [`Callback`](crate::claims::Callback).
 
 use std::ffi::c_int;
 
@@ -101,15 +101,24 @@ macro_rules! callback {
             pub fn value(self) -> usize {
                 self.0.addr()
             }
+        }
 
-            /// The function to call; `None` for a null pointer.
-            ///
+        impl crate::claims::CFunction for $name {
+            type Pointer = $function;
+
+            fn address(self) -> *const c_void {
+                self.0
+            }
+
+            fn at(address: *const c_void) -> Self {
+                Self(address)
+            }
+
             /// # Safety
-            /// The value must be null or the address of a C function of this very type: predefined numbers other than
-            /// 0 must have been told apart before.
-            pub unsafe fn function(self) -> Option<$function> {
-                // SAFETY: the caller promised a function of that type or null, which `Option` represents as `None`.
-                unsafe { std::mem::transmute::<*const c_void, Option<$function>>(self.0) }
+            /// There is a C function of this very type.
+            unsafe fn pointer(self) -> $function {
+                // SAFETY: the caller promised a function of that type there.
+                unsafe { std::mem::transmute::<*const c_void, $function>(self.0) }
             }
         }
     };
@@ -139,19 +148,5 @@ mod tests {
         assert_eq!(MPI_Comm::from_value(0x101), MPI_COMM_WORLD);
         assert_eq!(format!("{MPI_COMM_WORLD:?}"), "MPI_Comm(0x101)");
         assert_eq!(MPI_LONG_LONG_INT, MPI_LONG_LONG);
-    }
-
-    #[test]
-    fn callbacks_come_back_as_functions() {
-        extern "C-unwind" fn answer(_extra_state: *mut std::ffi::c_void) -> c_int {
-            42
-        }
-        let callback = MPI_Grequest_free_function::from_function(answer);
-        // SAFETY: `callback` was made of `answer` just above, which looks at nothing.
-        let code = unsafe { callback.function().map(|function| function(std::ptr::null_mut())) };
-        assert_eq!(code, Some(42));
-        assert_eq!(MPI_COMM_DUP_FN.value(), 1);
-        // SAFETY: the value is 0.
-        assert!(unsafe { MPI_COMM_NULL_COPY_FN.function() }.is_none());
     }
 }

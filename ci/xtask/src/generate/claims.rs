@@ -42,7 +42,7 @@ impl Claim {
     fn by_type(ctype: &CType) -> Option<Claim> {
         let is_function = ctype.base.contains("_function");
         let kind = match (ctype.constant, ctype.base.as_str(), ctype.stars, ctype.brackets.as_str()) {
-            _ if is_function => return None,
+            _ if is_function => CALLBACK,
             (true, "char", 1, "") | (true, "char", 0, "[]") => "Text",
             (false, "char", 1, "") => "TextPlace",
             (true, STATUS, 1, "") => "GivenStatus",
@@ -66,6 +66,7 @@ impl Claim {
     /// The Rust type that the body takes.
     pub fn body_type(&self) -> String {
         match &self.element {
+            Some(element) if self.kind == CALLBACK => format!("{}<{element}>", self.kind),
             Some(element) => format!("{}<'_, {element}>", self.kind),
             None if WITHOUT_LIFETIME.contains(&self.kind.as_str()) => self.kind.clone(),
             None => format!("{}<'_>", self.kind),
@@ -81,7 +82,8 @@ impl Claim {
 }
 
 const STATUS: &str = "MPI_Status";
-const WITH_ELEMENTS: [&str; 5] = ["Place", "Variable", "List", "Places", "Variables"];
+const CALLBACK: &str = "Callback";
+const WITH_ELEMENTS: [&str; 6] = ["Place", "Variable", "List", "Places", "Variables", CALLBACK];
 const WITHOUT_LIFETIME: [&str; 2] = ["Sent", "Received"];
 
 #[cfg(test)]
@@ -113,7 +115,8 @@ mod tests {
         assert_eq!(claim("const char* name", None), claimed("Text<'_>", "Text::claim(name)"));
         assert_eq!(claim("const void* buf", None), claimed("Sent", "Sent::claim(buf)"));
         assert_eq!(claim("int count", None), None);
-        assert_eq!(claim("MPI_User_function* user_fn", None), None);
+        let function = claimed("Callback<MPI_Copy_function>", "Callback::claim(copy_fn)");
+        assert_eq!(claim("MPI_Copy_function* copy_fn", None), function);
         assert_eq!(claim("char*** argv", None), None);
     }
 

@@ -129,8 +129,8 @@ impl Conversion {
             Conversion::Same => claim.map_or_else(|| parameter.ctype.rust(), |claim| claim.body_type()),
             Conversion::Widen(name) => name.to_string(),
             Conversion::Wrap(wrapper) => match claim {
-                Some(claim) => format!("{}<'_>", wrapper_of(wrapper, &claim)),
-                None => wrapper.to_string(),
+                Some(claim) if claim.kind() != "Callback" => format!("{}<'_>", wrapper_of(wrapper, &claim)),
+                _ => wrapper.to_string(),
             },
         }
     }

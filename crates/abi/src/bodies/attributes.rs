@@ -14,7 +14,7 @@ use weft::{Class, Error, Result, Session};
 
 use crate::bodies::datatypes;
 use crate::bodies::error_codes::last_used_code;
-use crate::claims::{Place, Variable};
+use crate::claims::{Callback, Place, Variable};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
@@ -36,10 +36,10 @@ pub(crate) enum Owner {
 /// The program's functions of a key; 0 and 1 stand for predefined ones.
 #[derive(Clone, Copy)]
 enum Callbacks {
-    Comm(MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function),
-    Type(MPI_Type_copy_attr_function, MPI_Type_delete_attr_function),
+    Comm(Callback<MPI_Comm_copy_attr_function>, Callback<MPI_Comm_delete_attr_function>),
+    Type(Callback<MPI_Type_copy_attr_function>, Callback<MPI_Type_delete_attr_function>),
     /// Windows have no duplicates, so nothing is ever copied (MPI 5.0 §7.7.3).
-    Win(MPI_Win_delete_attr_function),
+    Win(Callback<MPI_Win_delete_attr_function>),
 }
 
 /// A key that the program made.
@@ -77,8 +77,8 @@ impl Key {
         // types. `out` and `flag` are writable. What a function of the program does is its own affair.
         let code = unsafe {
             match (self.callbacks, owner) {
-                (Callbacks::Comm(copy, _), _) if copy == MPI_COMM_DUP_FN => return Ok(Some(value)),
-                (Callbacks::Type(copy, _), _) if copy == MPI_TYPE_DUP_FN => return Ok(Some(value)),
+                (Callbacks::Comm(copy, _), _) if copy.given() == MPI_COMM_DUP_FN => return Ok(Some(value)),
+                (Callbacks::Type(copy, _), _) if copy.given() == MPI_TYPE_DUP_FN => return Ok(Some(value)),
                 (Callbacks::Comm(copy, _), Owner::Comm(comm)) => {
                     let Some(copy) = copy.function() else { return Ok(None) };
                     copy(comm, number, extra, value_in, out, &raw mut flag)
@@ -332,8 +332,8 @@ fn free(name: &'static str, owner: Owner, keyval: Variable<'_, c_int>) -> c_int 
 
 /// A key for attributes of communicators.
 pub fn mpi_comm_create_keyval(
-    comm_copy_attr_fn: MPI_Comm_copy_attr_function,
-    comm_delete_attr_fn: MPI_Comm_delete_attr_function,
+    comm_copy_attr_fn: Callback<MPI_Comm_copy_attr_function>,
+    comm_delete_attr_fn: Callback<MPI_Comm_delete_attr_function>,
     comm_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
@@ -343,32 +343,20 @@ pub fn mpi_comm_create_keyval(
 
 /// A key for attributes of communicators, by its name of MPI 1.
 pub fn mpi_keyval_create(
-    copy_fn: MPI_Copy_function,
-    delete_fn: MPI_Delete_function,
+    copy_fn: Callback<MPI_Copy_function>,
+    delete_fn: Callback<MPI_Delete_function>,
     keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     // The types are the same under two names, and so are the predefined functions.
-    // SAFETY: predefined functions are told apart first; the program promised functions of these types.
-    let callbacks = unsafe {
-        let copy = match copy_fn {
-            MPI_NULL_COPY_FN => MPI_COMM_NULL_COPY_FN,
-            MPI_DUP_FN => MPI_COMM_DUP_FN,
-            other => {
-                other.function().map_or(MPI_COMM_NULL_COPY_FN, MPI_Comm_copy_attr_function::from_function)
-            }
-        };
-        let delete = delete_fn.function();
-        let delete = delete.map_or(MPI_COMM_NULL_DELETE_FN, MPI_Comm_delete_attr_function::from_function);
-        Callbacks::Comm(copy, delete)
-    };
+    let callbacks = Callbacks::Comm(copy_fn.renamed(), delete_fn.renamed());
     create("MPI_Keyval_create", callbacks, keyval, extra_state)
 }
 
 /// A key for attributes of datatypes.
 pub fn mpi_type_create_keyval(
-    type_copy_attr_fn: MPI_Type_copy_attr_function,
-    type_delete_attr_fn: MPI_Type_delete_attr_function,
+    type_copy_attr_fn: Callback<MPI_Type_copy_attr_function>,
+    type_delete_attr_fn: Callback<MPI_Type_delete_attr_function>,
     type_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
@@ -393,8 +381,8 @@ pub fn mpi_type_free_keyval(type_keyval: Variable<'_, c_int>) -> c_int {
 
 /// A key for attributes of windows. Its copy function is never called, since windows have no duplicates.
 pub fn mpi_win_create_keyval(
-    _win_copy_attr_fn: MPI_Win_copy_attr_function,
-    win_delete_attr_fn: MPI_Win_delete_attr_function,
+    _win_copy_attr_fn: Callback<MPI_Win_copy_attr_function>,
+    win_delete_attr_fn: Callback<MPI_Win_delete_attr_function>,
     win_keyval: Place<'_, c_int>,
     extra_state: *mut c_void,
 ) -> c_int {

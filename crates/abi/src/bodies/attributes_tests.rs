@@ -54,8 +54,12 @@ unsafe extern "C-unwind" fn note_deletion(
 
 fn new_key() -> (c_int, &'static Log) {
     let log: &'static Log = Box::leak(Box::default());
-    let copy = MPI_Comm_copy_attr_function::from_function(copy_one_more);
-    let delete = MPI_Comm_delete_attr_function::from_function(note_deletion);
+    // SAFETY: the extra state is the log, which lives for ever.
+    let (copy, delete) = unsafe {
+        let copy = MPI_Comm_copy_attr_function::from_function(copy_one_more);
+        let delete = MPI_Comm_delete_attr_function::from_function(note_deletion);
+        (Callback::claim(copy), Callback::claim(delete))
+    };
     let mut key = 0;
     let extra = std::ptr::from_ref(log).cast_mut().cast();
     assert_eq!(mpi_comm_create_keyval(copy, delete, Place::of(&mut key), extra), MPI_SUCCESS);
@@ -64,7 +68,8 @@ fn new_key() -> (c_int, &'static Log) {
 
 fn predefined_key(copy: MPI_Comm_copy_attr_function) -> c_int {
     let mut key = 0;
-    let code = mpi_comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, Place::of(&mut key), null_mut());
+    let (copy, delete) = (Callback::predefined(copy), Callback::predefined(MPI_COMM_NULL_DELETE_FN));
+    let code = mpi_comm_create_keyval(copy, delete, Place::of(&mut key), null_mut());
     assert_eq!(code, MPI_SUCCESS);
     key
 }
@@ -207,8 +212,12 @@ fn datatypes_have_attributes_of_their_own_keys() {
     testing::start();
     let (of_comms, _) = new_key();
     let (mut key, mut value, mut flag) = (0, null_mut::<c_void>(), -1);
-    let code =
-        mpi_type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, Place::of(&mut key), null_mut());
+    let code = mpi_type_create_keyval(
+        Callback::predefined(MPI_TYPE_DUP_FN),
+        Callback::predefined(MPI_TYPE_NULL_DELETE_FN),
+        Place::of(&mut key),
+        null_mut(),
+    );
     assert_eq!(code, MPI_SUCCESS);
     assert_eq!(mpi_type_set_attr(MPI_DOUBLE, key, without_provenance_mut(9)), MPI_SUCCESS);
     let mut copy = MPI_DATATYPE_NULL;
@@ -236,7 +245,12 @@ fn the_names_of_mpi_1_do_the_same() {
     testing::start();
     let (mut key, mut value, mut flag) = (0, null_mut::<c_void>(), -1);
     assert_eq!(
-        mpi_keyval_create(MPI_DUP_FN, MPI_NULL_DELETE_FN, Place::of(&mut key), null_mut()),
+        mpi_keyval_create(
+            Callback::predefined(MPI_DUP_FN),
+            Callback::predefined(MPI_NULL_DELETE_FN),
+            Place::of(&mut key),
+            null_mut()
+        ),
         MPI_SUCCESS
     );
     assert_eq!(mpi_attr_put(MPI_COMM_SELF, key, without_provenance_mut(3)), MPI_SUCCESS);

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use weft::{Class, Error, Result};
 
-use crate::claims::{Place, Variable};
+use crate::claims::{Callback, Place, Variable};
 use crate::entry::Target;
 use crate::errors::{call_handler, finish};
 use crate::generated::constants::*;
@@ -40,13 +40,12 @@ static OF_NEW_FILES: Mutex<MPI_Errhandler> = Mutex::new(MPI_ERRORS_RETURN);
 
 impl Function {
     fn is_null(self) -> bool {
-        let address = match self {
-            Function::Comm(function) => function.value(),
-            Function::File(function) => function.value(),
-            Function::Win(function) => function.value(),
-            Function::Session(function) => function.value(),
-        };
-        address == 0
+        match self {
+            Function::Comm(function) => function.is_null(),
+            Function::File(function) => function.is_null(),
+            Function::Win(function) => function.is_null(),
+            Function::Session(function) => function.is_null(),
+        }
     }
 
     /// What objects of the class are called.
@@ -155,7 +154,7 @@ fn create(name: &'static str, function: Function, errhandler: Place<'_, MPI_Errh
 
 /// Makes an error handler for communicators.
 pub fn mpi_comm_create_errhandler(
-    comm_errhandler_fn: MPI_Comm_errhandler_function,
+    comm_errhandler_fn: Callback<MPI_Comm_errhandler_function>,
     errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
     create("MPI_Comm_create_errhandler", Function::Comm(comm_errhandler_fn), errhandler)
@@ -163,7 +162,7 @@ pub fn mpi_comm_create_errhandler(
 
 /// Makes an error handler for files.
 pub fn mpi_file_create_errhandler(
-    file_errhandler_fn: MPI_File_errhandler_function,
+    file_errhandler_fn: Callback<MPI_File_errhandler_function>,
     errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
     create("MPI_File_create_errhandler", Function::File(file_errhandler_fn), errhandler)
@@ -171,7 +170,7 @@ pub fn mpi_file_create_errhandler(
 
 /// Makes an error handler for windows.
 pub fn mpi_win_create_errhandler(
-    win_errhandler_fn: MPI_Win_errhandler_function,
+    win_errhandler_fn: Callback<MPI_Win_errhandler_function>,
     errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
     create("MPI_Win_create_errhandler", Function::Win(win_errhandler_fn), errhandler)
@@ -179,7 +178,7 @@ pub fn mpi_win_create_errhandler(
 
 /// Makes an error handler for sessions.
 pub fn mpi_session_create_errhandler(
-    session_errhandler_fn: MPI_Session_errhandler_function,
+    session_errhandler_fn: Callback<MPI_Session_errhandler_function>,
     errhandler: Place<'_, MPI_Errhandler>,
 ) -> c_int {
     create("MPI_Session_create_errhandler", Function::Session(session_errhandler_fn), errhandler)
@@ -318,7 +317,7 @@ mod tests {
 
     static LATEST: AtomicI32 = AtomicI32::new(0);
 
-    fn handler() -> MPI_Comm_errhandler_function {
+    fn handler() -> Callback<MPI_Comm_errhandler_function> {
         /// # Safety
         /// The library hands over a valid code.
         unsafe extern "C-unwind" fn note(_comm: *mut MPI_Comm, code: *mut c_int) {
@@ -328,7 +327,10 @@ mod tests {
         type Fixed = unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int);
         type Variadic = unsafe extern "C-unwind" fn(*mut MPI_Comm, *mut c_int, ...);
         // SAFETY: the library passes no more than the two fixed arguments, which both conventions pass alike.
-        MPI_Comm_errhandler_function::from_function(unsafe { std::mem::transmute::<Fixed, Variadic>(note) })
+        unsafe {
+            let function = std::mem::transmute::<Fixed, Variadic>(note);
+            Callback::claim(MPI_Comm_errhandler_function::from_function(function))
+        }
     }
 
     fn new() -> MPI_Errhandler {
@@ -367,13 +369,14 @@ mod tests {
     fn wrong_handlers_and_wrong_objects_are_told_apart() {
         testing::start();
         let mut of_windows = MPI_ERRHANDLER_NULL;
-        let function = MPI_Win_errhandler_function::from_value(0x1000);
+        // SAFETY: it is never called.
+        let function = unsafe { Callback::claim(MPI_Win_errhandler_function::from_value(0x1000)) };
         assert_eq!(mpi_win_create_errhandler(function, Place::of(&mut of_windows)), MPI_SUCCESS);
         assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, of_windows), MPI_ERR_ERRHANDLER);
         assert_eq!(mpi_comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
         assert_eq!(mpi_comm_set_errhandler(MPI_COMM_NULL, MPI_ERRORS_RETURN), MPI_ERR_COMM);
         assert_eq!(mpi_comm_call_errhandler(MPI_COMM_NULL, 1), MPI_ERR_COMM);
-        let none = MPI_Comm_errhandler_function::from_value(0);
+        let none = Callback::predefined(MPI_Comm_errhandler_function::from_value(0));
         assert_eq!(mpi_comm_create_errhandler(none, Place::of(&mut of_windows)), MPI_ERR_ARG);
         assert_eq!(mpi_comm_create_errhandler(handler(), Place::NULL), MPI_ERR_ARG);
         assert_eq!(mpi_errhandler_free(Variable::NULL), MPI_ERR_ARG);
@@ -386,7 +389,8 @@ mod tests {
     fn new_files_have_a_handler_that_can_be_replaced() {
         testing::start();
         let (mut mine, mut found) = (MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL);
-        let function = MPI_File_errhandler_function::from_value(0x1000);
+        // SAFETY: it is never called.
+        let function = unsafe { Callback::claim(MPI_File_errhandler_function::from_value(0x1000)) };
         assert_eq!(mpi_file_get_errhandler(MPI_FILE_NULL, Place::of(&mut found)), MPI_SUCCESS);
         assert_eq!(found, MPI_ERRORS_RETURN);
         assert_eq!(mpi_file_create_errhandler(function, Place::of(&mut mine)), MPI_SUCCESS);

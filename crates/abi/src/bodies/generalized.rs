@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft::claims::RequestId;
 use weft::{Class, Communicator, Error, Result};
 
-use crate::claims::Place;
+use crate::claims::{Callback, Place};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::RequestObject;
@@ -19,9 +19,9 @@ use crate::types::*;
 
 /// An operation of the program's.
 pub(crate) struct Generalized {
-    query: MPI_Grequest_query_function,
-    free: MPI_Grequest_free_function,
-    cancel: MPI_Grequest_cancel_function,
+    query: Callback<MPI_Grequest_query_function>,
+    free: Callback<MPI_Grequest_free_function>,
+    cancel: Callback<MPI_Grequest_cancel_function>,
     extra_state: usize,
     /// Whose engine has the request that ends with it.
     pub comm: Communicator,
@@ -103,9 +103,9 @@ fn check(which: &str, code: c_int) -> Result<()> {
 
 /// Begins an operation of the program's.
 pub fn mpi_grequest_start(
-    query_fn: MPI_Grequest_query_function,
-    free_fn: MPI_Grequest_free_function,
-    cancel_fn: MPI_Grequest_cancel_function,
+    query_fn: Callback<MPI_Grequest_query_function>,
+    free_fn: Callback<MPI_Grequest_free_function>,
+    cancel_fn: Callback<MPI_Grequest_cancel_function>,
     extra_state: *mut c_void,
     request: Place<'_, MPI_Request>,
 ) -> c_int {

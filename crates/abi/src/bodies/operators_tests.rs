@@ -4,6 +4,7 @@ use super::*;
 use crate::bodies::datatype_constructors::{mpi_type_contiguous, mpi_type_create_resized, mpi_type_vector};
 use crate::bodies::datatypes::{mpi_type_commit, mpi_type_free};
 use crate::bodies::testing;
+use crate::claims::Callback;
 use std::sync::Mutex;
 use weft::claims::Heap;
 
@@ -90,7 +91,8 @@ fn new(function: UserFunction, commute: c_int) -> MPI_Op {
 fn int(
     function: unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype),
 ) -> UserFunction {
-    UserFunction::Int(MPI_User_function::from_function(function))
+    // SAFETY: tests give functions for the elements that they combine.
+    UserFunction::Int(unsafe { Callback::claim(MPI_User_function::from_function(function)) })
 }
 
 fn free(mut op: MPI_Op) -> c_int {
@@ -157,7 +159,9 @@ fn functions_of_the_program_see_ints_in_place() {
     assert_eq!(*CALLS.lock().unwrap(), [(2, MPI_INT.value())]);
     assert_eq!(free(op), MPI_SUCCESS);
     assert_eq!(apply(&operation, &[1], &[0]), [10], "an operation under way goes on");
-    let large = new(UserFunction::Count(MPI_User_function_c::from_function(ints_c)), 1);
+    // SAFETY: ints are combined below.
+    let large = unsafe { Callback::claim(MPI_User_function_c::from_function(ints_c)) };
+    let large = new(UserFunction::Count(large), 1);
     assert_eq!(apply(&self::operation(large, MPI_INT).unwrap(), &[7], &[1]), [71]);
     assert_eq!(free(large), MPI_SUCCESS);
 }
@@ -277,7 +281,7 @@ fn operators_are_made_asked_and_freed() {
     assert_eq!([free(yes), free(MPI_SUM), free(MPI_OP_NULL)], [MPI_ERR_OP; 3]);
     assert_eq!(commutative(yes), Err(MPI_ERR_OP));
     let mut op = MPI_OP_NULL;
-    let none = UserFunction::Int(MPI_User_function::from_value(0));
+    let none = UserFunction::Int(Callback::predefined(MPI_User_function::from_value(0)));
     assert_eq!(mpi_op_create(none, 1, Place::of(&mut op)), MPI_ERR_ARG);
     assert_eq!(mpi_op_create(int(gaps), 1, Place::NULL), MPI_ERR_ARG);
     assert_eq!(mpi_op_free(Variable::NULL), MPI_ERR_ARG);

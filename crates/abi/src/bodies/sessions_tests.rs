@@ -3,7 +3,7 @@ use crate::bodies::error_handlers::{mpi_errhandler_free, mpi_session_create_errh
 use crate::bodies::groups::{mpi_group_free, mpi_group_size};
 use crate::bodies::info::{mpi_info_create, mpi_info_free, mpi_info_set};
 use crate::bodies::testing;
-use crate::claims::StatusPlace;
+use crate::claims::{Callback, StatusPlace};
 use std::ffi::c_char;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -172,7 +172,7 @@ fn a_session_tells_what_it_provides() {
 
 static LATEST: AtomicI32 = AtomicI32::new(0);
 
-fn noting() -> MPI_Session_errhandler_function {
+fn noting() -> Callback<MPI_Session_errhandler_function> {
     /// # Safety
     /// The library hands over a valid code.
     unsafe extern "C-unwind" fn note(_session: *mut MPI_Session, code: *mut c_int) {
@@ -182,7 +182,10 @@ fn noting() -> MPI_Session_errhandler_function {
     type Fixed = unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int);
     type Variadic = unsafe extern "C-unwind" fn(*mut MPI_Session, *mut c_int, ...);
     // SAFETY: the library passes no more than the two fixed arguments, which both conventions pass alike.
-    MPI_Session_errhandler_function::from_function(unsafe { std::mem::transmute::<Fixed, Variadic>(note) })
+    unsafe {
+        let function = std::mem::transmute::<Fixed, Variadic>(note);
+        Callback::claim(MPI_Session_errhandler_function::from_function(function))
+    }
 }
 
 #[test]

@@ -883,12 +883,16 @@ exported! {
 
     /// `MPI_Op_create`, in MPI since 1.1.
     fn MPI_Op_create(user_fn: MPI_User_function, commute: c_int, op: *mut MPI_Op) -> c_int {
-        bodies::operators::mpi_op_create(UserFunction::Int(user_fn), commute, Place::claim(op))
+        bodies::operators::mpi_op_create(
+            UserFunction::Int(Callback::claim(user_fn)), commute, Place::claim(op),
+        )
     }
 
     /// `MPI_Op_create_c`, in MPI since 4.0.
     fn MPI_Op_create_c(user_fn: MPI_User_function_c, commute: c_int, op: *mut MPI_Op) -> c_int {
-        bodies::operators::mpi_op_create(UserFunction::Count(user_fn), commute, Place::claim(op))
+        bodies::operators::mpi_op_create(
+            UserFunction::Count(Callback::claim(user_fn)), commute, Place::claim(op),
+        )
     }
 
     /// `MPI_Op_free`, in MPI since 1.1.

@@ -35,7 +35,8 @@ exported! {
         comm_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_comm_create_keyval(
-            comm_copy_attr_fn, comm_delete_attr_fn, Place::claim(comm_keyval), extra_state,
+            Callback::claim(comm_copy_attr_fn), Callback::claim(comm_delete_attr_fn),
+            Place::claim(comm_keyval), extra_state,
         )
     }
 
@@ -261,7 +262,8 @@ exported! {
         type_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_type_create_keyval(
-            type_copy_attr_fn, type_delete_attr_fn, Place::claim(type_keyval), extra_state,
+            Callback::claim(type_copy_attr_fn), Callback::claim(type_delete_attr_fn),
+            Place::claim(type_keyval), extra_state,
         )
     }
 
@@ -305,7 +307,8 @@ exported! {
         win_keyval: *mut c_int, extra_state: *mut c_void,
     ) -> c_int {
         bodies::attributes::mpi_win_create_keyval(
-            win_copy_attr_fn, win_delete_attr_fn, Place::claim(win_keyval), extra_state,
+            Callback::claim(win_copy_attr_fn), Callback::claim(win_delete_attr_fn), Place::claim(win_keyval),
+            extra_state,
         )
     }
 

@@ -42,7 +42,9 @@ exported! {
         copy_fn: MPI_Copy_function, delete_fn: MPI_Delete_function, keyval: *mut c_int,
         extra_state: *mut c_void,
     ) -> c_int {
-        bodies::attributes::mpi_keyval_create(copy_fn, delete_fn, Place::claim(keyval), extra_state)
+        bodies::attributes::mpi_keyval_create(
+            Callback::claim(copy_fn), Callback::claim(delete_fn), Place::claim(keyval), extra_state,
+        )
     }
 
     /// `MPI_Keyval_free`, in MPI since 1.1, deprecated in 2.0.

@@ -33,7 +33,9 @@ exported! {
     fn MPI_Comm_create_errhandler(
         comm_errhandler_fn: MPI_Comm_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_comm_create_errhandler(comm_errhandler_fn, Place::claim(errhandler))
+        bodies::error_handlers::mpi_comm_create_errhandler(
+            Callback::claim(comm_errhandler_fn), Place::claim(errhandler),
+        )
     }
 
     /// `MPI_Comm_get_errhandler`, in MPI since 2.0.
@@ -70,7 +72,9 @@ exported! {
     fn MPI_File_create_errhandler(
         file_errhandler_fn: MPI_File_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_file_create_errhandler(file_errhandler_fn, Place::claim(errhandler))
+        bodies::error_handlers::mpi_file_create_errhandler(
+            Callback::claim(file_errhandler_fn), Place::claim(errhandler),
+        )
     }
 
     /// `MPI_File_get_errhandler`, in MPI since 2.0.
@@ -132,7 +136,9 @@ exported! {
     fn MPI_Session_create_errhandler(
         session_errhandler_fn: MPI_Session_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_session_create_errhandler(session_errhandler_fn, Place::claim(errhandler))
+        bodies::error_handlers::mpi_session_create_errhandler(
+            Callback::claim(session_errhandler_fn), Place::claim(errhandler),
+        )
     }
 
     /// `MPI_Session_get_errhandler`, in MPI since 4.0.
@@ -154,7 +160,9 @@ exported! {
     fn MPI_Win_create_errhandler(
         win_errhandler_fn: MPI_Win_errhandler_function, errhandler: *mut MPI_Errhandler,
     ) -> c_int {
-        bodies::error_handlers::mpi_win_create_errhandler(win_errhandler_fn, Place::claim(errhandler))
+        bodies::error_handlers::mpi_win_create_errhandler(
+            Callback::claim(win_errhandler_fn), Place::claim(errhandler),
+        )
     }
 
     /// `MPI_Win_get_errhandler`, in MPI since 2.0.

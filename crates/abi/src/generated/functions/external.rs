@@ -15,7 +15,8 @@ exported! {
         cancel_fn: MPI_Grequest_cancel_function, extra_state: *mut c_void, request: *mut MPI_Request,
     ) -> c_int {
         bodies::generalized::mpi_grequest_start(
-            query_fn, free_fn, cancel_fn, extra_state, Place::claim(request),
+            Callback::claim(query_fn), Callback::claim(free_fn), Callback::claim(cancel_fn), extra_state,
+            Place::claim(request),
         )
     }
 
