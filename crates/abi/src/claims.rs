@@ -22,6 +22,8 @@ mod texts;
 
 pub use self::buffers::{Buffer, Received, Sent};
 pub use self::callbacks::{CFunction, Callback};
+#[cfg(test)]
+pub(crate) use self::lists::in_place;
 pub use self::lists::{List, Places, Slots, Variables};
 pub use self::places::{Place, Slot, Variable};
 pub use self::statuses::{GivenStatus, StatusPlace, StatusPlaces, StatusVariable, Statuses};

@@ -286,6 +286,7 @@ pub fn mpi_group_free(group: Variable<'_, MPI_Group>) -> c_int {
 mod tests {
     use super::*;
     use crate::bodies::testing::{self, Answer};
+    use crate::claims;
 
     /// Processes that need not exist, by number.
     fn everybody() -> Group {
@@ -412,9 +413,7 @@ mod tests {
     fn ranks_are_translated_also_in_place() {
         let (from, to) = (of(&[10, 11, 12]), of(&[12, 10]));
         let mut ranks = [0, 1, 2, MPI_PROC_NULL];
-        let start = ranks.as_mut_ptr();
-        // SAFETY: both arrays are the same four elements.
-        let (given, places) = unsafe { (List::claim(start), Places::claim(start)) };
+        let (given, places) = claims::in_place(&mut ranks);
         assert_eq!(mpi_group_translate_ranks(from, 4, given, to, places), MPI_SUCCESS);
         assert_eq!(ranks, [1, MPI_UNDEFINED, 0, MPI_PROC_NULL]);
         let mut untouched = [7, 7];

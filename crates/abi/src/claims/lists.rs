@@ -182,6 +182,13 @@ fn checked<T>(start: *const T, count: i64, name: &str) -> Result<usize> {
     if length > 0 && start.is_null() { Err(null(name)) } else { Ok(length) }
 }
 
+/// An array whose elements are read, each before its place is written, as programs give it.
+#[cfg(test)]
+pub(crate) fn in_place<T: Copy>(elements: &mut [T]) -> (List<'_, T>, Places<'_, T>) {
+    let start = elements.as_mut_ptr();
+    (List(start, PhantomData), Places(start, PhantomData))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
