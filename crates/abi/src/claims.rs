@@ -10,8 +10,9 @@
 //! since the standard has the program leave data buffers alone until the operation is over, which may be long
 //! after the call.
 //!
-//! How many elements a list has is said where it is looked at, for it may be the size of a communicator. What
-//! the standard says of that argument is the only number to give there: it is what the program has promised.
+//! How many elements a list has is said where it is looked at, for it may be the size of a communicator; and
+//! where each element counts, `at` takes a place without a look at the number. What the standard says of the
+//! argument is all that may be given there: it is what the program has promised.
 
 mod buffers;
 mod callbacks;
@@ -26,7 +27,7 @@ pub use self::callbacks::{CFunction, Callback};
 pub(crate) use self::lists::in_place;
 pub use self::lists::{List, Places, Slots, Variables};
 pub use self::places::{Place, Slot, Variable};
-pub use self::statuses::{GivenStatus, StatusPlace, StatusPlaces, StatusVariable, Statuses};
+pub use self::statuses::{GivenStatus, StatusPlace, StatusPlaces, StatusVariable};
 pub use self::texts::{Text, TextPlace};
 
 use weft::{Class, Error};

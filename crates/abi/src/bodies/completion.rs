@@ -13,7 +13,7 @@ use crate::bodies::operators;
 use crate::bodies::point_to_point::conclude;
 use crate::bodies::request_lists::{List, ready, wait_ready};
 use crate::calls;
-use crate::claims::{Place, Places, Slot, StatusPlace, StatusPlaces, Statuses, Variable, Variables, null};
+use crate::claims::{Place, Places, Slot, StatusPlace, StatusPlaces, Variable, Variables, null};
 use crate::entry::Target;
 use crate::errors::{code, raise};
 use crate::failures;
@@ -333,7 +333,7 @@ pub fn mpi_waitall(
             .and_then(|list| list.check_requests(runtime).map(|()| list));
         match list {
             Err(error) => report("MPI_Waitall", Err(error)),
-            Ok(list) => end_all("MPI_Waitall", runtime, list, array_of_statuses.of_count(list.count())),
+            Ok(list) => end_all("MPI_Waitall", runtime, list, array_of_statuses),
         }
     })
 }
@@ -352,8 +352,7 @@ pub fn mpi_testall(
             Ok((list, active)) => {
                 let all = ready(&active).len() == active.len();
                 flag.set(c_int::from(all));
-                let statuses = array_of_statuses.of_count(list.count());
-                if all { end_all("MPI_Testall", runtime, list, statuses) } else { MPI_SUCCESS }
+                if all { end_all("MPI_Testall", runtime, list, array_of_statuses) } else { MPI_SUCCESS }
             }
         }
     })
@@ -370,7 +369,12 @@ fn checked<'call>(
 }
 
 /// Waits for all of a checked list, and writes the statuses; errors are told in them (MPI 5.0 §3.7.5).
-fn end_all(name: &'static str, runtime: &'static Runtime, list: List<'_>, statuses: Statuses<'_>) -> c_int {
+fn end_all(
+    name: &'static str,
+    runtime: &'static Runtime,
+    list: List<'_>,
+    statuses: StatusPlaces<'_>,
+) -> c_int {
     let mut failures = Vec::new();
     let mut end = |index, ended: Ended| {
         if !ended.goes_on() {
@@ -382,7 +386,7 @@ fn end_all(name: &'static str, runtime: &'static Runtime, list: List<'_>, status
         }
     };
     let (mut index, mut unusual) = (0, Vec::new());
-    while index < list.count() {
+    while index < list.count {
         // What the engine alone knows of is waited for together.
         let ended = runtime.process().wait_lent(
             |place| list.wanted(index + place),
@@ -399,7 +403,7 @@ fn end_all(name: &'static str, runtime: &'static Runtime, list: List<'_>, status
             end(index, end_unusual(runtime, list.at(index)).unwrap_or(Ended::NOTHING));
         }
         index += ended;
-        if index < list.count() {
+        if index < list.count {
             end(index, wait_and_take(runtime, list.at(index)).unwrap_or(Ended::NOTHING));
             index += 1;
         }
@@ -408,14 +412,14 @@ fn end_all(name: &'static str, runtime: &'static Runtime, list: List<'_>, status
         return MPI_SUCCESS;
     }
     if !statuses.are_ignored() {
-        let mut codes = vec![MPI_SUCCESS; list.count()];
+        let mut codes = vec![MPI_SUCCESS; list.count];
         failures.iter().for_each(|(index, ended)| codes[*index] = ended.code());
         codes.into_iter().enumerate().for_each(|(index, code)| statuses.at(index).write_error(code));
     }
     report_in_status(name, failures.into_iter().map(|(_, ended)| ended))
 }
 
-fn report_several(name: &'static str, statuses: Statuses<'_>, ends: Vec<Ended>) -> c_int {
+fn report_several(name: &'static str, statuses: StatusPlaces<'_>, ends: Vec<Ended>) -> c_int {
     let failed = ends.iter().any(|ended| ended.failed.is_some());
     for (index, ended) in ends.iter().enumerate() {
         if failed {
@@ -573,7 +577,7 @@ fn some(
             ends.push(ended);
             indices.set(at, index as c_int);
         }
-        report_several(name, statuses.of_count(list.count()), ends)
+        report_several(name, statuses, ends)
     })
 }
 

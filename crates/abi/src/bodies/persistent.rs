@@ -186,7 +186,7 @@ pub fn mpi_startall(count: c_int, array_of_requests: Variables<'_, MPI_Request>)
     let mut result = Ok(());
     let called = call("MPI_Startall", Target::World, |runtime| {
         let list = List::check(count, array_of_requests)?;
-        let requests: Vec<MPI_Request> = (0..list.count()).map(|index| list.at(index)).collect();
+        let requests: Vec<MPI_Request> = (0..list.count).map(|index| list.at(index)).collect();
         check_startable(runtime, &requests)?;
         for request in requests {
             (target, result) = start(runtime, request);

@@ -1,12 +1,11 @@
 //! Lists of requests, as `MPI_Waitall` and its kin are given them.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 
 use weft::claims::RequestId;
 use weft::{Class, Error, Process, Result, Wanted};
 
-use crate::claims::Variables;
+use crate::claims::{Variables, null};
 use crate::generated::constants::*;
 use crate::requests::{Look, SENT, left_of, named_receive, no_request};
 use crate::state::Runtime;
@@ -15,53 +14,54 @@ use crate::types::*;
 /// A list of requests that the program handed over.
 #[derive(Clone, Copy)]
 pub(super) struct List<'call> {
-    entries: &'call [Cell<MPI_Request>],
+    entries: Variables<'call, MPI_Request>,
+    pub(super) count: usize,
 }
 
 impl<'call> List<'call> {
     pub(super) fn check(count: c_int, entries: Variables<'call, MPI_Request>) -> Result<List<'call>> {
-        Ok(List { entries: entries.checked(check_count(count)?, "array_of_requests")? })
-    }
-
-    /// How many entries it has.
-    #[inline(always)]
-    pub(super) fn count(self) -> usize {
-        self.entries.len()
+        let count = check_count(count)?;
+        if entries.is_null() && count > 0 {
+            return Err(null("array_of_requests"));
+        }
+        Ok(List { entries, count })
     }
 
     #[inline(always)]
     pub(super) fn at(self, index: usize) -> MPI_Request {
-        self.entries[index].get()
+        self.entries.at(index).get()
     }
 
     /// Says that the operation of an entry is over. A persistent request stays where it is.
     pub(super) fn clear(self, index: usize) {
-        let entry = &self.entries[index];
+        let entry = self.entries.at(index);
         entry.set(left_of(entry.get()));
     }
 
     /// The same for an entry that is not persistent.
     #[inline(always)]
     pub(super) fn clear_lent(self, index: usize) {
-        self.entries[index].set(MPI_REQUEST_NULL);
+        self.entries.at(index).set(MPI_REQUEST_NULL);
     }
 
     /// What is to be waited for in the entry, if the engine alone knows of it.
     #[inline(always)]
     pub(super) fn wanted(self, index: usize) -> Wanted {
-        match self.entries.get(index).map(Cell::get) {
-            None => Wanted::Stop,
-            Some(MPI_REQUEST_NULL | SENT) => Wanted::Nothing,
-            Some(request) => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
+        if index >= self.count {
+            return Wanted::Stop;
+        }
+        match self.at(index) {
+            MPI_REQUEST_NULL | SENT => Wanted::Nothing,
+            request => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
         }
     }
 
     /// An error if one of the entries is neither null nor a request.
     pub(super) fn check_requests(self, runtime: &'static Runtime) -> Result<()> {
         let mut index = 0;
-        while index < self.count() {
+        while index < self.count {
             index += runtime.process().count_lent(|place| self.wanted(index + place));
-            if index < self.count() {
+            if index < self.count {
                 let request = self.at(index);
                 if !runtime.is_request(request) {
                     return Err(no_request(request));
@@ -74,7 +74,7 @@ impl<'call> List<'call> {
 
     /// The entries that are neither null nor inactive, with their positions; an error if one of them is no request.
     pub(super) fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
-        active(runtime, self.entries.iter().map(Cell::get))
+        active(runtime, (0..self.count).map(|index| self.at(index)))
     }
 }
 
@@ -95,11 +95,8 @@ pub(super) fn active(
 }
 
 /// A number of requests.
-pub(super) fn check_count(count: c_int) -> Result<i64> {
-    match count {
-        0.. => Ok(i64::from(count)),
-        _ => Err(Error::new(Class::Count, format!("the number of requests is {count}"))),
-    }
+pub(super) fn check_count(count: c_int) -> Result<usize> {
+    usize::try_from(count).map_err(|_| Error::new(Class::Count, format!("the number of requests is {count}")))
 }
 
 /// Positions in `active` of requests that are over; after a turn of progress.

@@ -75,8 +75,7 @@ pub fn mpi_request_get_status_all(
         let (list, active) = looked_at(runtime, count, array_of_requests)?;
         let all = ready(&active).len() == active.len();
         flag.set(c_int::from(all));
-        let statuses = array_of_statuses.of_count(list.len());
-        if !all || statuses.are_ignored() {
+        if !all || array_of_statuses.are_ignored() {
             return Ok(());
         }
         for (index, request) in list.iter().enumerate() {
@@ -84,7 +83,7 @@ pub fn mpi_request_get_status_all(
                 MPI_REQUEST_NULL => None,
                 request => glance(runtime, request)?,
             };
-            statuses.at(index).write(&found.unwrap_or(status::EMPTY));
+            array_of_statuses.at(index).write(&found.unwrap_or(status::EMPTY));
         }
         Ok(())
     })
@@ -106,14 +105,13 @@ pub fn mpi_request_get_status_some(
             outcount.set(MPI_UNDEFINED);
             return Ok(());
         }
-        let statuses = array_of_statuses.of_count(list.len());
         let found = ready(&active);
         for (at, place) in found.iter().enumerate() {
             let index = active[*place].0;
             indices.set(at, index as c_int);
-            if !statuses.are_ignored() {
+            if !array_of_statuses.are_ignored() {
                 let found = glance(runtime, list[index])?.unwrap_or(status::EMPTY);
-                statuses.at(at).write(&found);
+                array_of_statuses.at(at).write(&found);
             }
         }
         outcount.set(found.len() as c_int);
@@ -129,7 +127,7 @@ fn looked_at<'call>(
     count: c_int,
     requests: List<'call, MPI_Request>,
 ) -> Result<LookedAt<'call>> {
-    let list = requests.slice(check_count(count)?, "array_of_requests")?;
+    let list = requests.slice(check_count(count)? as i64, "array_of_requests")?;
     Ok((list, active(runtime, list.iter().copied())?))
 }
 

@@ -162,6 +162,14 @@ impl<'call, T: Copy> Variables<'call, T> {
         self.0.is_null()
     }
 
+    /// The element at `index`, which is one of those that the array has; it is not null.
+    #[inline(always)]
+    pub(crate) fn at(self, index: usize) -> &'call Cell<T> {
+        debug_assert!(!self.is_null());
+        // SAFETY: `claim` was promised that there is such an element, to be read and written.
+        unsafe { &*self.0.add(index).cast::<Cell<T>>() }
+    }
+
     /// The elements of the argument `name`.
     ///
     /// # Errors

@@ -19,13 +19,6 @@ pub struct StatusPlace<'call>(*mut MPI_Status, PhantomData<&'call MPI_Status>);
 #[derive(Clone, Copy)]
 pub struct StatusPlaces<'call>(*mut MPI_Status, PhantomData<&'call MPI_Status>);
 
-/// So many places for statuses, or none of them where they are ignored.
-#[derive(Clone, Copy)]
-pub struct Statuses<'call> {
-    start: StatusPlaces<'call>,
-    count: usize,
-}
-
 /// A status that is read, or a null pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
@@ -121,29 +114,20 @@ impl<'call> StatusPlaces<'call> {
         StatusPlaces(start, PhantomData)
     }
 
-    /// So many of them.
-    #[inline(always)]
-    pub fn of_count(self, count: usize) -> Statuses<'call> {
-        Statuses { start: self, count }
-    }
-}
-
-impl<'call> Statuses<'call> {
     /// Whether the program ignores them.
     #[inline(always)]
     pub fn are_ignored(self) -> bool {
-        self.start.0.is_null()
+        self.0.is_null()
     }
 
-    /// One of the places.
+    /// The place at `index`, which is one of those that the array has unless the program ignores them.
     #[inline(always)]
-    pub fn at(self, index: usize) -> StatusPlace<'call> {
+    pub(crate) fn at(self, index: usize) -> StatusPlace<'call> {
         if self.are_ignored() {
             return StatusPlace::IGNORED;
         }
-        assert!(index < self.count);
-        // SAFETY: not null, so `StatusPlaces::claim` was promised so many places.
-        StatusPlace(unsafe { self.start.0.add(index) }, PhantomData)
+        // SAFETY: not null, so `claim` was promised that there is such a place.
+        StatusPlace(unsafe { self.0.add(index) }, PhantomData)
     }
 }
 
