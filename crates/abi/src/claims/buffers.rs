@@ -108,7 +108,7 @@ impl Received {
     /// # Safety
     /// `start` stands for something else, or there is room for the elements that the MPI standard says of the
     /// argument, relative to it: writable, holding what the standard says, and touched by nobody until the
-    /// operation is over that they are an argument of, each time that it is begun.
+    /// operation is over that they are an argument of, each time that it is begun, or the window is freed.
     #[inline(always)]
     pub unsafe fn claim(start: *mut c_void) -> Received {
         Received(start)
