@@ -11,11 +11,12 @@
 //! | `chosen` | which operation goes how, and which one does not go through the segment |
 //! | `plan`, `of_two` | one round: what a member's slot holds, whose slots it reads, what becomes of them |
 //! | `pairs`, `facing` | blocks whose lengths only their two ends know; neighbours of a topology of two |
-//! | `pieces`, `passage` | long data of two members in chunks, both ways at once |
+//! | `pieces`, `carry`, `passage` | long data of two members in chunks, both ways at once |
 //! | `several` | long data of three and more that share cores, in chunks |
 //! | `trial`, `trials` | which of two ways is faster, found out by taking both |
 //! | `pending` | an operation of one round that goes on after the call that began it |
 
+mod carry;
 mod chosen;
 mod facing;
 mod of_two;
