@@ -12,6 +12,7 @@
 //! | `plan`, `of_two` | one round: what a member's slot holds, whose slots it reads, what becomes of them |
 //! | `pairs`, `facing` | blocks whose lengths only their two ends know; neighbours of a topology of two |
 //! | `pieces`, `carry`, `passage` | long data of two members in chunks, both ways at once |
+//! | `tree` | sums and barriers of many members that have cores of their own |
 //! | `several` | long data of three and more that share cores, in chunks |
 //! | `trial`, `trials` | which of two ways is faster, found out by taking both |
 //! | `pending` | an operation of one round that goes on after the call that began it |
@@ -26,6 +27,7 @@ mod pending;
 pub mod pieces;
 mod plan;
 pub mod several;
+mod tree;
 mod trial;
 pub mod trials;
 mod turn;
@@ -70,7 +72,7 @@ pub trait Member: Copy {
     /// Asks `so` a few times, for what a peer writes at once. True where it came true.
     fn is_at_once(self, so: impl FnMut() -> bool) -> bool;
 
-    /// Waits until `so` holds in the operation of that number. `owes` tells which peers owe a slot of that number, and of what length;
+    /// Waits until `so` holds in the operation of `number`, where this member has written all of its slots up to `written`. `owes` tells which peers owe a slot of that number, and of what length;
     /// `None` where the member waits for peers to consume. The fault is that of a peer that will never do it
     /// ([`Slots::will_not_write`]), or [`Fault::Closed`].
     ///
@@ -78,7 +80,7 @@ pub trait Member: Copy {
     /// As above.
     fn wait(
         self,
-        number: u32,
+        number_written: [u32; 2],
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: &dyn Fn(&Self::Slots) -> bool,
     ) -> Result<()>;
@@ -196,6 +198,8 @@ pub struct Visit<'a, M: Member> {
     number: u32,
     /// Of two members: data goes from one to the other, one operation behind the other.
     goes_on_behind: bool,
+    /// This member hears others before it writes its own slot.
+    has_yet_to_write: bool,
 }
 
 impl<'a, M: Member> Visit<'a, M> {
@@ -208,7 +212,7 @@ impl<'a, M: Member> Visit<'a, M> {
         }
         let goes_on_behind = flow.goes_on_behind(turn.last);
         turn.note(flow);
-        Some(Visit { of, number: turn.credit.next(), turn, goes_on_behind })
+        Some(Visit { of, number: turn.credit.next(), turn, goes_on_behind, has_yet_to_write: false })
     }
 
     /// Begins the operation.
@@ -442,7 +446,11 @@ impl<'a, M: Member> Visit<'a, M> {
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: impl Fn(&M::Slots) -> bool,
     ) -> Result<()> {
-        if self.of.is_soon(|| so(self.board())) { Ok(()) } else { self.of.wait(self.number, owes, &so) }
+        if self.of.is_soon(|| so(self.board())) {
+            return Ok(());
+        }
+        let written = if self.has_yet_to_write { self.number.wrapping_sub(1) } else { self.number };
+        self.of.wait([self.number, written], owes, &so)
     }
 
     /// Writes this member's slot, or sends its only chunk.

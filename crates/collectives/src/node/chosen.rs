@@ -7,6 +7,7 @@ use super::of_two::OfTwo;
 use super::pairs::{Pairs, Rest};
 use super::pieces::{Carried, Lengths};
 use super::plan::{Plan, Then};
+use super::tree::TREE_FROM;
 use super::turn::Flow;
 use super::{Combine, Member, Result, Visit};
 use crate::{Collective, Cores, Listed};
@@ -27,6 +28,8 @@ pub struct Chosen<'a> {
 enum Kind<'a> {
     /// One slot of each member, or one chunk.
     Round { plan: Plan<'a>, is_chunk: bool },
+    /// One slot of each member, up a tree.
+    UpTree(Plan<'a>),
     /// Chunks of two members.
     Chunks { plan: Plan<'a>, lengths: Lengths },
     /// Chunks of several members that share cores.
@@ -84,6 +87,10 @@ impl<'a> Chosen<'a> {
     #[inline(always)]
     fn by_plan(plan: Plan<'a>, setting: Setting<impl Fn() -> bool>) -> Option<Chosen<'a>> {
         let (flow, at_once, bytes) = (plan.flow(), plan.goes_up_tree(), plan.longest_bytes());
+        let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
+        if setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all && plan.fits() {
+            return Some(Chosen { way: Kind::UpTree(plan), at_once, flow, bytes });
+        }
         if plan.is_one_round() {
             return Some(Chosen { way: Kind::Round { plan, is_chunk: false }, at_once, flow, bytes });
         }
@@ -108,6 +115,7 @@ impl<'a> Chosen<'a> {
     pub fn way(&self) -> (&'static str, [u32; 2]) {
         match &self.way {
             Kind::Round { plan, .. } => (if plan.fits() { "slots" } else { "one chunk" }, [0; 2]),
+            Kind::UpTree(_) => ("slots up a tree", [0; 2]),
             Kind::Chunks { lengths, .. } => ("chunks of two", lengths.pieces()),
             Kind::Several(_) => ("chunks of several", [0; 2]),
             Kind::Pairs(_) | Kind::PairOfTwo(_) => ("slots of pairs", [0; 2]),
@@ -145,6 +153,7 @@ impl<'a> Chosen<'a> {
                 Some(two) if !is_chunk => visit.carry_of_two(two, input, output, combining),
                 _ => visit.carry_out(plan, *is_chunk, input, output, combining),
             },
+            Kind::UpTree(plan) => visit.carry_up_tree(plan, input, output, combining),
             Kind::Chunks { plan, lengths } => visit.carry_pieces(plan, *lengths, input, output, combining),
             Kind::Several(plan) => visit.carry_among_several(plan, input, output, combining),
             Kind::Pairs(pairs) => visit.exchange(pairs, input, output),

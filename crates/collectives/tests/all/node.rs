@@ -8,8 +8,8 @@ use std::thread;
 
 use collectives::node::{Chosen, Combine, Fault, Member, Setting, Stage, Turn, Visit};
 use collectives::{Block, Collective, Cores, Each, Listed, Operator, Reduction, Rooted, Uneven};
-use fabric::slots::Slots;
 use fabric::slots::plain::{PlainSlots, Step, segment};
+use fabric::slots::{SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
@@ -25,12 +25,23 @@ struct State {
     /// The members that have not ended.
     alive: Vec<bool>,
     runs: usize,
-    /// A member dies before its access of that number.
-    dies: Option<(usize, u64)>,
+    trouble: Trouble,
     accesses: Vec<u64>,
     has_died: Option<usize>,
+    /// One member has called something else, and somebody has done all of its program: others may wait for it in vain.
+    is_closed: bool,
     /// Whether another member goes on wherever one may, or only where one waits.
     is_stormy: bool,
+}
+
+/// What goes wrong in a program.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Nothing,
+    /// A member dies before its access of that number.
+    Dies(usize, u64),
+    /// A member calls something else in the place of the operation of that number.
+    CallsOther(u32, usize, Call),
 }
 
 /// More accesses than any program of these tests makes: members wait for each other for ever.
@@ -48,7 +59,9 @@ impl Scheduler {
             return false;
         }
         state.accesses[here] += 1;
-        if state.dies.is_some_and(|(member, access)| member == here && access == state.accesses[here]) {
+        if let Trouble::Dies(member, access) = state.trouble
+            && (member, access) == (here, state.accesses[here])
+        {
             state.has_died = Some(here);
             drop(state);
             resume_unwind(Box::new("dies"));
@@ -79,6 +92,7 @@ impl Scheduler {
 
     fn end(&self, here: usize) {
         let mut state = self.lock();
+        state.is_closed |= matches!(state.trouble, Trouble::CallsOther(..));
         state.alive[here] = false;
         self.let_go_on(&mut state);
     }
@@ -104,15 +118,25 @@ struct Simulated<'a> {
 
 impl Simulated<'_> {
     /// Does all of a program, up to the first operation that fails.
-    fn run(self, program: &[Call], cores: Cores) -> Option<(usize, Call, Fault)> {
+    fn run(self, program: &[Call], cores: Cores, trouble: Trouble) -> Option<(usize, Call, Fault)> {
         let (here, mut turn) = (self.here.0, Turn::default());
         for (at, &call) in program.iter().enumerate() {
+            let call = match trouble {
+                Trouble::CallsOther(member, number, other) if (member, number) == (here, at) => other,
+                _ => call,
+            };
             match perform(self, &mut turn, call, at, cores) {
+                // Messages are not simulated here: nothing is known of who waits for whom.
+                None if matches!(trouble, Trouble::CallsOther(..)) => self.scheduler.lock().is_closed = true,
                 None => {}
+                // Operations that move as much may be taken for each other.
+                Some(Ok(_)) if matches!(trouble, Trouble::CallsOther(..)) => {}
                 Some(Ok(got)) => {
                     let right = call.output(here, self.size, at);
                     assert!(got == right, "{call:?}, operation {at} at {here} has other data");
                 }
+                // As where errors are returned.
+                Some(Err(_)) if matches!(trouble, Trouble::CallsOther(..)) => {}
                 Some(Err(fault)) => return Some((at, call, fault)),
             }
         }
@@ -145,12 +169,12 @@ impl Member for Simulated<'_> {
 
     fn wait(
         self,
-        number: u32,
+        [number, written]: [u32; 2],
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: &dyn Fn(&PlainSlots) -> bool,
     ) -> Result<(), Fault> {
-        if owes.is_some() {
-            self.slots.stand(number);
+        if owes.is_some() && !self.slots.owes() {
+            self.slots.stand(written);
         }
         loop {
             if so(self.slots) {
@@ -171,7 +195,8 @@ impl Member for Simulated<'_> {
     }
 
     fn is_closed(self) -> bool {
-        self.scheduler.lock().has_died.is_some()
+        let state = self.scheduler.lock();
+        state.has_died.is_some() || state.is_closed
     }
 
     fn progress(self) {}
@@ -364,8 +389,9 @@ fn perform(
             receives = Call::blocks(bytes, size, |from, bytes| Call::block(from, here, bytes));
             let what = Uneven::Alltoall { in_place: false };
             // What is too long for slots would go by messages behind it.
-            let is_short =
-                (0..size).all(|from| (0..size).all(|to| Call::block(from, to, bytes) <= 100 || size == 2));
+            let longest = SLOT_BYTES_MAX / (size - 1) as usize - 8;
+            let is_short = |from, to| size == 2 || Call::block(from, to, bytes) <= longest;
+            let is_short = (0..size).all(|from| (0..size).all(|to| is_short(from, to)));
             Chosen::listed(Listed { what, sends: &sends, receives: &receives }, setting)
                 .filter(|_| is_short)?
         }
@@ -387,21 +413,15 @@ fn perform(
 }
 
 /// Runs a program of operations; what is wrong. How many cache lines have moved.
-fn run(
-    size: u32,
-    seed: u64,
-    program: &[Call],
-    cores: Cores,
-    dies: Option<(usize, u64)>,
-    is_stormy: bool,
-) -> u64 {
+fn run(size: u32, seed: u64, program: &[Call], cores: Cores, trouble: Trouble, is_stormy: bool) -> u64 {
     let state = State {
         random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         alive: vec![true; size as usize],
         runs: 0,
-        dies,
+        trouble,
         accesses: vec![0; size as usize],
         has_died: None,
+        is_closed: false,
         is_stormy,
     };
     let scheduler =
@@ -410,8 +430,12 @@ fn run(
         let scheduler = Arc::clone(&scheduler);
         Arc::new(move || scheduler.step(here, false)) as Step
     };
-    let sides = segment((0..size as usize).map(step).collect(), seed.is_multiple_of(2));
-    let account = format!("{size} members, seed {seed}, {cores:?}, {dies:?}");
+    let sides = segment(
+        (0..size as usize).map(step).collect(),
+        seed.is_multiple_of(2),
+        !matches!(trouble, Trouble::CallsOther(..)),
+    );
+    let account = format!("{size} members, seed {seed}, {cores:?}, {trouble:?}");
     thread::scope(|scope| {
         let threads: Vec<_> = (0..size)
             .zip(&sides)
@@ -427,7 +451,7 @@ fn run(
                     }
                     drop(state);
                     let of = Simulated { here: Rank(here), size, slots, scheduler };
-                    let ended = catch_unwind(AssertUnwindSafe(|| of.run(program, cores)));
+                    let ended = catch_unwind(AssertUnwindSafe(|| of.run(program, cores, trouble)));
                     scheduler.end(here as usize);
                     ended
                 })
@@ -458,9 +482,10 @@ fn program(seed: u64, size: u32, operations: usize, lengths: &[usize]) -> Vec<Ca
         random: seed.wrapping_mul(0xd134_2543_de82_ef95) | 1,
         alive: vec![],
         runs: 0,
-        dies: None,
+        trouble: Trouble::Nothing,
         accesses: vec![],
         has_died: None,
+        is_closed: false,
         is_stormy: true,
     };
     (0..operations).map(|_| Call::any(&mut random, size, lengths)).collect()
@@ -476,7 +501,23 @@ fn every_order_has_the_same_data() {
     for seed in 1..=1000 {
         let size = [2, 2, 3, 4, 2, 5, 7, 8][seed as usize % 8];
         let lengths = if seed % 4 == 0 { &LENGTHS[..] } else { &LENGTHS[..9] };
-        run(size, seed, &program(seed, size, 12, lengths), cores_of(seed), None, true);
+        run(size, seed, &program(seed, size, 12, lengths), cores_of(seed), Trouble::Nothing, true);
+    }
+}
+
+/// So many members that sums go up a tree where each has a core of its own.
+#[test]
+fn many_members_have_the_same_data() {
+    for seed in 1..=60 {
+        let size = [9, 10, 12, 16, 17, 33][seed as usize % 6];
+        run(
+            size,
+            seed,
+            &program(seed, size, 8, &LENGTHS[..6]),
+            cores_of(seed % 2 * 3),
+            Trouble::Nothing,
+            true,
+        );
     }
 }
 
@@ -485,11 +526,23 @@ fn every_order_has_the_same_data() {
 fn programs_may_be_long() {
     for seed in 1..=20 {
         let size = 2 + seed as u32 % 3;
-        run(size, seed, &program(seed, size, 250, &LENGTHS[..9]), cores_of(seed), None, true);
+        run(size, seed, &program(seed, size, 250, &LENGTHS[..9]), cores_of(seed), Trouble::Nothing, true);
     }
 }
 
 /// Whoever dies, and before whichever access: everybody else ends, with the right data or told of it.
+#[test]
+fn a_member_of_a_tree_may_die_before_every_access() {
+    let program = [Call::Allreduce(8), Call::Barrier, Call::Allreduce(40), Call::Bcast(3, 8), Call::Barrier];
+    for size in [9, 13] {
+        for access in 1..=60 {
+            let dies = ((access * 5) as usize % size as usize, access);
+            run(size, access, &program, Cores::Own, Trouble::Dies(dies.0, dies.1), true);
+        }
+    }
+}
+
+/// The same of operations of every kind among few members.
 #[test]
 fn a_member_may_die_before_every_access() {
     for seed in 1..=12u64 {
@@ -497,8 +550,31 @@ fn a_member_may_die_before_every_access() {
         let lengths = if seed % 2 == 0 { &LENGTHS[8..13] } else { &LENGTHS[..9] };
         let program = program(seed, size, 6, lengths);
         for access in 1..=90 {
-            run(size, seed, &program, cores_of(seed), Some((seed as usize % size as usize, access)), true);
+            run(
+                size,
+                seed,
+                &program,
+                cores_of(seed),
+                Trouble::Dies(seed as usize % size as usize, access),
+                true,
+            );
         }
+    }
+}
+
+/// One member calls something else: all others end, and nothing is read that is not there.
+#[test]
+fn who_calls_something_else_hangs_nobody() {
+    for odd in 0..11 {
+        let trouble = Trouble::CallsOther(odd, 0, Call::Allreduce(24));
+        run(11, u64::from(odd), &[Call::Allreduce(8)], Cores::Own, trouble, true);
+    }
+    for seed in 1..=600u64 {
+        let size = [2, 3, 4, 9, 2, 5][seed as usize % 6];
+        let lengths = if seed % 2 == 0 { &LENGTHS[..13] } else { &LENGTHS[..9] };
+        let (all, others) = (program(seed, size, 6, lengths), program(seed + 5000, size, 1, lengths));
+        let trouble = Trouble::CallsOther(seed as u32 % size, seed as usize % 4, others[0]);
+        run(size, seed, &all, cores_of(seed), trouble, true);
     }
 }
 
@@ -506,11 +582,11 @@ fn a_member_may_die_before_every_access() {
 #[test]
 fn lines_that_move_are_counted() {
     let lines = |size: u32, call: Call| {
-        let of = |times: usize| run(size, 1, &vec![call; times], Cores::Own, None, false);
+        let of = |times: usize| run(size, 1, &vec![call; times], Cores::Own, Trouble::Nothing, false);
         (of(40) - of(20)) as f64 / 20.0
     };
     let mut table = String::new();
-    for size in [2, 3, 4, 8, 16] {
+    for size in [2, 3, 4, 8, 9, 16, 64] {
         let calls =
             [Call::Barrier, Call::Allreduce(8), Call::Bcast(0, 8), Call::Allgather(8), Call::Alltoall(8)];
         let all: Vec<String> = calls.into_iter().map(|call| format!("{:>8.1}", lines(size, call))).collect();
@@ -525,5 +601,7 @@ const TABLE: &str = "\
 3      15.0    15.0     3.4    15.0    15.0
 4      28.0    28.0     4.5    28.0    28.0
 8     120.0   120.0     9.1   120.0   184.0
-16    496.0   496.0    18.3   496.0  1008.0
+9      52.0    52.0    10.2   153.0   234.0
+16    105.0   105.0    18.3   496.0  1008.0
+64    490.0   490.0    73.5  8128.0 40896.0
 ";

@@ -15,6 +15,8 @@ mod reads_tests;
 mod sums_tests;
 #[cfg(test)]
 mod switches_tests;
+#[cfg(test)]
+mod tree_tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -390,14 +392,14 @@ impl<'a> Member for OnNode<'a> {
     #[inline(never)]
     fn wait(
         self,
-        number: u32,
+        [number, written]: [u32; 2],
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: &dyn Fn(&Board) -> bool,
     ) -> std::result::Result<(), Fault> {
         let (comm, board) = (self.of, &self.bulletin.board);
         let stage = Stage { number, by_messages: comm.by_messages(self.bulletin) };
         if owes.is_some() && !board.owes() {
-            board.stand(number);
+            board.stand(written);
         }
         board.await_others();
         let ended = comm.process().until_seen(

@@ -10,7 +10,7 @@ use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_by
 use crate::memory::Lines;
 use crate::places::Places;
 use crate::seat::Seat;
-use crate::trays::{Ring, Trays};
+use crate::trays::Trays;
 use fabric::slots::{Credit, DEPTH, Ring, is_before, is_room};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
@@ -321,8 +321,8 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pie
     while given < of.gives || taken < of.gets {
         if given < of.gives && (given < taken + ring.ahead() || taken == of.gets) {
             let number = of.first.wrapping_add(given);
-            if !credit.has_room_behind(number, trays.round(ring)) {
-                let least = number.wrapping_sub(trays.round(ring));
+            if !credit.has_room_behind(number, ring.round(2)) {
+                let least = number.wrapping_sub(ring.round(2));
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
                 credit.all_consumed(places.through(&**memory, 1 - here));
             }
