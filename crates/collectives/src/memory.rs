@@ -2,11 +2,13 @@
 
 use fabric::{Payload, UserMemory};
 
-/// What stands in a part of an execution's memory, for its sends and copies.
+/// Lends what stands in a part of an operation's memory, for its sends and copies.
 ///
-/// Crate-private: the execution keeps its scratch room until no send reads from it, and gives it up for good where it is
-/// dropped before; whoever began it has promised the rest for as long ([`Buffers`](crate::Buffers)).
+/// Crate-private. An `Execution` keeps its scratch memory until no send reads from it, and gives it up for good where it is dropped before;
+/// its caller has promised the rest for as long ([`Buffers`](crate::Buffers)). An operation through slots uses what this lends before
+/// its `Visit` is over, for which its output is borrowed; a `Pending` one owns its output. Scratch memory of either lives in its `Turn`, or in
+/// the function that lends it.
 pub(crate) fn reading(part: &UserMemory) -> Payload<'static> {
-    // SAFETY: as said above; `Execution` is the only one who calls this.
+    // SAFETY: nothing outlives what it was lent from, as said above for every caller.
     unsafe { part.reading() }
 }

@@ -34,7 +34,7 @@ mod turn;
 
 use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
 use fabric::{Heap, Payload, UserMemory};
-use messaging::Rank;
+use messaging::{Failure, Rank};
 
 pub use self::chosen::{Chosen, Setting};
 pub use self::facing::Around;
@@ -112,10 +112,10 @@ pub trait Combine: Copy {
 }
 
 /// Why an operation through the segment has failed at this member.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
-    /// A member has failed, or the communicator is revoked.
-    Closed,
+    /// A member has failed, or the communicator is revoked: what ended the wait.
+    Closed(Box<Failure>),
     /// That member does another operation, and will never write what this one waits for.
     Elsewhere(Rank),
     /// That member sends another length than this one expects.

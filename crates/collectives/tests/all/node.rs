@@ -11,7 +11,7 @@ use collectives::{Block, Collective, Cores, Each, Listed, Operator, Reduction, R
 use fabric::slots::plain::{PlainSlots, Step, segment};
 use fabric::slots::{SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
-use messaging::Rank;
+use messaging::{Failure, Rank};
 
 /// Who runs, and what is to happen.
 struct Scheduler {
@@ -116,6 +116,11 @@ struct Simulated<'a> {
     scheduler: &'a Scheduler,
 }
 
+/// What ends the waits of those who live.
+fn closed() -> Fault {
+    Fault::Closed(Box::new(Failure::Revoked))
+}
+
 impl Simulated<'_> {
     /// Does all of a program, up to the first operation that fails.
     fn run(self, program: &[Call], cores: Cores, trouble: Trouble) -> Option<(usize, Call, Fault)> {
@@ -181,7 +186,7 @@ impl Member for Simulated<'_> {
                 return Ok(());
             }
             let absent = owes.and_then(|owes| Stage { number, by_messages: 0 }.absent(self, owes));
-            let ended = if self.is_closed() { Some(Fault::Closed) } else { absent.map(Fault::Elsewhere) };
+            let ended = if self.is_closed() { Some(closed()) } else { absent.map(Fault::Elsewhere) };
             if let Some(fault) = ended {
                 if owes.is_none() {
                     self.slots.owe();
@@ -189,7 +194,7 @@ impl Member for Simulated<'_> {
                 return Err(fault);
             }
             if !self.scheduler.step(self.here.0 as usize, true) {
-                return Err(Fault::Closed);
+                return Err(closed());
             }
         }
     }

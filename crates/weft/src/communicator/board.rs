@@ -12,6 +12,8 @@ mod pieces_tests;
 #[cfg(test)]
 mod reads_tests;
 #[cfg(test)]
+mod refused_tests;
+#[cfg(test)]
 mod sums_tests;
 #[cfg(test)]
 mod switches_tests;
@@ -75,20 +77,9 @@ impl Communicator {
         output: &mut UserMemory,
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
-        self.perform_chosen(&Chosen::of(collective, self.setting())?, input, output, combining)
-    }
-
-    /// Does an operation on the board in the way that was chosen.
-    #[inline(always)]
-    fn perform_chosen(
-        &self,
-        chosen: &Chosen<'_>,
-        input: Payload<'static>,
-        output: &mut UserMemory,
-        combining: Combining<'_>,
-    ) -> Option<Result<()>> {
-        let Chosen { at_once, flow, bytes, .. } = *chosen;
-        self.visit(at_once, flow, bytes, |visit| visit.carry(chosen, input, output, combining))
+        let chosen = Chosen::of(collective, self.setting())?;
+        let Chosen { at_once, flow, bytes, .. } = chosen;
+        self.visit(at_once, flow, bytes, |visit| visit.carry(&chosen, input, output, combining))
     }
 
     /// What decides how operations go on the board; the same at all members.
@@ -135,10 +126,16 @@ impl Communicator {
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
         let chosen = Chosen::listed(listed, self.setting())?;
-        let done = self.perform_chosen(&chosen, input, output, combining)?;
+        // What is refused before it begins has no rest.
+        let mut is_begun = false;
+        let Chosen { at_once, flow, bytes, .. } = chosen;
+        let done = self.visit(at_once, flow, bytes, |visit| {
+            is_begun = true;
+            visit.carry(&chosen, input, output, combining)
+        })?;
         Some(match chosen.rest() {
-            None => done,
-            Some(rest) => self.exchange_rest(done, rest, input, output, combining),
+            Some(rest) if is_begun => self.exchange_rest(done, rest, input, output, combining),
+            _ => done,
         })
     }
 
@@ -211,6 +208,8 @@ impl Communicator {
         let mut visit = Visit::enter(self.on(bulletin), &mut turn, flow, bytes)?;
         let done = visit.begin().and_then(|()| carry(&mut visit));
         drop(visit);
+        // Another thread that puts the board away finds the turn free: to word an error may take the engine.
+        drop(turn);
         Some(done.map_err(|fault| self.failed_on_node(fault)))
     }
 
@@ -255,24 +254,20 @@ impl Communicator {
                 );
                 Error::new(Class::NoMemory, what).remedy("free memory of this machine, or of the container")
             }
-            Fault::Withdrawn(_) | Fault::Closed => {
-                let context = self.collective_context();
-                match (self.process().act(|engine| engine.closed(context)), fault) {
-                    (Some(failure), _) => self.nothing_comes(&failure),
-                    (None, Fault::Withdrawn(other)) => {
-                        let what = format!(
-                            "{}: rank {} has left the operation before its end",
-                            self.place(),
-                            other.0
-                        );
-                        Error::new(Class::Other, what).remedy("see what that rank has told of it")
-                    }
-                    (None, _) => {
-                        Error::new(Class::ProcFailed, format!("{}: a member has failed", self.place()))
-                    }
-                }
-            }
+            Fault::Closed(failure) => self.nothing_comes(&failure),
+            Fault::Withdrawn(other) => self.has_withdrawn(other),
         }
+    }
+
+    /// The other of two members has left an exchange in which this one reads its memory.
+    #[cold]
+    fn has_withdrawn(&self, other: Rank) -> Error {
+        let context = self.collective_context();
+        if let Some(failure) = self.process().act(|engine| engine.closed(context)) {
+            return self.nothing_comes(&failure);
+        }
+        let what = format!("{}: rank {} has left the operation before its end", self.place(), other.0);
+        Error::new(Class::Other, what).remedy("see what that rank has told of it")
     }
 
     /// Another thread is in an operation, which is an error; or it takes the board away, and what there is to do goes by messages.
@@ -408,8 +403,8 @@ impl<'a> Member for OnNode<'a> {
                 if so(board) {
                     return Some(Ok(()));
                 }
-                if engine.closed(comm.collective_context()).is_some() {
-                    return Some(Err(Fault::Closed));
+                if let Some(failure) = engine.closed(comm.collective_context()) {
+                    return Some(Err(Fault::Closed(Box::new(failure))));
                 }
                 stage.absent(self, owes?).map(|from| Err(Fault::Elsewhere(from)))
             },

@@ -45,12 +45,12 @@ impl Communicator {
                 output.part(two.place, two.got_bytes),
             );
         };
-        if let Err(fault) = visit.begin() {
-            drop(visit);
-            return Some(Err(self.failed_on_node(fault)));
-        }
-        let done = visit.carry_of_two(two, input, output, combining);
+        let done = match visit.begin() {
+            Ok(()) => visit.carry_of_two(two, input, output, combining),
+            Err(fault) => Err(fault),
+        };
         drop(visit);
+        drop(turn);
         Some(done.map_err(|fault| self.failed_on_node(fault)))
     }
 
