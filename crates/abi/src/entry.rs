@@ -2,42 +2,9 @@
 
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
-/// Defines functions of the C ABI, each under the names `MPI_X` and `PMPI_X`. Write a function as if `MPI_X` were a
-/// safe Rust function; the body claims what the program hands over by address, and hands the claims to safe code.
-///
-/// Both names are exported with the same body, and neither calls the other: a tool that replaces `MPI_X` sees the
-/// calls of the program alone, and `PMPI_X` always reaches this library. Optimised builds have one function with two
-/// names (docs/decisions/0082).
-macro_rules! exported {
-    ($(
-        $(#[doc = $line:literal])+
-        fn $name:ident($($parameter:ident: $kind:ty),* $(,)?) -> $result:ty { $($body:tt)* }
-    )+) => {$(
-        $(#[doc = $line])+
-        ///
-        /// # Safety
-        /// The caller keeps what the MPI standard asks of the callers of this function.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name($($parameter: $kind),*) -> $result {
-            // SAFETY: what the body asks of its callers is what the MPI standard asks of the caller of this function,
-            // and the arguments are the caller's, at most widened.
-            $crate::entry::run(|| unsafe { $($body)* })
-        }
-
-        const _: () = {
-            /// # Safety
-            /// The caller keeps what the MPI standard asks of the callers of this function.
-            #[unsafe(export_name = concat!("P", stringify!($name)))]
-            unsafe extern "C-unwind" fn profiled($($parameter: $kind),*) -> $result {
-                // SAFETY: what the body asks of its callers is what the MPI standard asks of the caller of this
-                // function, and the arguments are the caller's, at most widened.
-                $crate::entry::run(|| unsafe { $($body)* })
-            }
-        };
-    )+};
-}
-
-/// Defines functions that MPI does not have, each under its one name. Otherwise as [`exported!`].
+/// Defines exported functions, each under its one name: what MPI does not have, and the names `MPI_X` of
+/// [`exported!`]. Write a function as if it were a safe Rust function; the body claims what the program hands over by
+/// address, and hands the claims to safe code.
 macro_rules! exported_once {
     ($(
         $(#[doc = $line:literal])+
@@ -46,15 +13,44 @@ macro_rules! exported_once {
         $(#[doc = $line])+
         ///
         /// # Safety
-        /// The caller keeps what the header that declares the function asks of its callers.
+        /// The caller keeps what the MPI standard, or the header that declares the function, asks of its callers.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, unused_unsafe)]
         pub unsafe extern "C-unwind" fn $name($($parameter: $kind),*) -> $result {
-            // SAFETY: what the body asks of its callers is what the header asks of the caller of this function,
-            // and the arguments are the caller's.
+            // SAFETY: what the body asks of its callers is what the standard or the header asks of the caller of this
+            // function, and the arguments are the caller's, at most widened.
             $crate::entry::run(|| unsafe { $($body)* })
         }
     )+};
+}
+
+/// Defines functions of the C ABI, each under the names `MPI_X` and `PMPI_X`. Functions are written as for
+/// [`exported_once!`].
+///
+/// Both names are exported with the same body, and neither calls the other: a tool that replaces `MPI_X` sees the
+/// calls of the program alone, and `PMPI_X` always reaches this library. Optimised builds have one function with two
+/// names (docs/decisions/0082).
+macro_rules! exported {
+    ($(
+        $(#[doc = $line:literal])+
+        fn $name:ident($($parameter:ident: $kind:ty),* $(,)?) -> $result:ty { $($body:tt)* }
+    )+) => {
+        $crate::entry::exported_once! {$(
+            $(#[doc = $line])+
+            fn $name($($parameter: $kind),*) -> $result { $($body)* }
+        )+}
+        $(const _: () = {
+            /// # Safety
+            /// The caller keeps what the MPI standard asks of the callers of this function.
+            #[unsafe(export_name = concat!("P", stringify!($name)))]
+            #[allow(unused_unsafe)]
+            unsafe extern "C-unwind" fn profiled($($parameter: $kind),*) -> $result {
+                // SAFETY: what the body asks of its callers is what the MPI standard asks of the caller of this
+                // function, and the arguments are the caller's, at most widened.
+                $crate::entry::run(|| unsafe { $($body)* })
+            }
+        };)+
+    };
 }
 
 pub(crate) use {exported, exported_once};

@@ -77,13 +77,10 @@ impl Output {
             return Ok(Output { memory, blocks: extent.blocks, scattered: None });
         }
         let places = places(buffer, pieces)?;
-        let blocks = behind_each_other(pieces)?;
-        let packed = pooled(blocks.iter().map(|block| block.bytes).sum());
+        let (packed, blocks) = packed_room(pieces)?;
         if loaded {
             for (place, block) in places.iter().zip(&*blocks) {
-                let mut into = packed.memory().part(block.offset, block.bytes);
-                datatype::pack_memory(&place.datatype, place.count, place.memory.payload(), &mut into, 0)
-                    .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+                pack((&place.datatype, place.count), place.memory.payload(), &packed, block)?;
             }
         }
         let memory = packed.memory();
@@ -133,13 +130,10 @@ impl Input {
             let payload = buffer.payload(extent.low as isize, extent.bytes);
             return Ok(Input { payload, blocks: extent.blocks, keeps: None });
         }
-        let blocks = behind_each_other(pieces)?;
-        let packed = pooled(blocks.iter().map(|block| block.bytes).sum());
+        let (packed, blocks) = packed_room(pieces)?;
         for (piece, block) in pieces.iter().zip(&*blocks) {
             let (offset, bytes) = place_of(piece)?;
-            let mut into = packed.memory().part(block.offset, block.bytes);
-            datatype::pack_memory(&piece.datatype, piece.count, buffer.payload(offset, bytes), &mut into, 0)
-                .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+            pack((&piece.datatype, piece.count), buffer.payload(offset, bytes), &packed, block)?;
         }
         // SAFETY: the input keeps what is packed, and the operation keeps the input.
         let payload = unsafe { packed.memory().reading() };
@@ -298,6 +292,20 @@ impl DerefMut for Blocks {
             Blocks::Listed(blocks) => blocks,
         }
     }
+}
+
+/// Room for the packed pieces, one behind the other, and where each stands there.
+fn packed_room(pieces: &[Piece]) -> Result<(Heap, Blocks)> {
+    let blocks = behind_each_other(pieces)?;
+    Ok((pooled(blocks.iter().map(|block| block.bytes).sum()), blocks))
+}
+
+/// Packs the elements of one piece, which stand in `from`, into their block.
+fn pack((datatype, count): (&Datatype, i64), from: Payload<'_>, packed: &Heap, block: &Block) -> Result<()> {
+    let mut into = packed.memory().part(block.offset, block.bytes);
+    datatype::pack_memory(datatype, count, from, &mut into, 0)
+        .map_err(|error| Error::new(Class::Buffer, error.to_string()))?;
+    Ok(())
 }
 
 /// Where the elements of a piece stand: how far from the buffer's address, and how many bytes they span.
