@@ -69,6 +69,38 @@ impl Ring {
     }
 }
 
+/// The index of the staging buffer that a chunk of `member` stands in, among all of a segment of `members` members; that of the last member
+/// for members that do not exist.
+///
+/// Two members have pairs of buffers, which take turns; of a pair each member has one, and they swap with each turn: a member that has read a
+/// chunk writes its next one there (decisions/0059). Three and more have buffers of their own. Where numbers wrap, a pair may come twice in a
+/// row: members renew their slots there, and every chunk has been consumed then.
+#[inline(always)]
+#[must_use]
+pub const fn staging_buffer(members: u32, ring: Ring, member: u32, number: u32) -> u32 {
+    if members == 2 {
+        let (pair, turn) = (number % ring.ahead(), number / ring.ahead());
+        let first = match ring {
+            Ring::Short => 0,
+            Ring::Long => 2 * Ring::Short.ahead(),
+        };
+        return first + 2 * pair + ((turn ^ member) & 1);
+    }
+    let last = if members < CHUNK_MEMBERS_MAX { members - 1 } else { CHUNK_MEMBERS_MAX - 1 };
+    let member = if member < last { member } else { last };
+    member * ring.round(members) + number % ring.round(members)
+}
+
+/// What holds for `number` of both values that a member has [published](Slots::publish_ways), each with the number from which it holds; 0
+/// where neither holds yet.
+#[must_use]
+pub fn way_at(said: [(u32, u32); 2], number: u32) -> u32 {
+    let so_far = said.into_iter().filter(|&(from, _)| !is_before(number, from));
+    so_far
+        .reduce(|one, other| if is_before(one.0, other.0) { other } else { one })
+        .map_or(0, |(_, ways)| ways)
+}
+
 // Two members swap buffers with each round: with an even number of pairs a member that sends one chunk at a time would never reuse the
 // buffer that it has read last.
 const _: () = assert!(!Ring::Short.ahead().is_multiple_of(2) && !Ring::Long.ahead().is_multiple_of(2));

@@ -14,7 +14,7 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
-use fabric::slots::{BEFORE_ALL, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX, is_before};
+use fabric::slots::{BEFORE_ALL, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX, is_before, way_at};
 
 /// The places of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -202,10 +202,7 @@ impl Places {
 
     /// What the member at that place has said so for that number.
     pub fn ways(&self, memory: &impl Memory, place: u32, number: u32) -> u32 {
-        let so_far = self.said_ways(memory, place).into_iter().filter(|&(from, _)| !is_before(number, from));
-        so_far
-            .reduce(|one, other| if is_before(one.0, other.0) { other } else { one })
-            .map_or(0, |(_, ways)| ways)
+        way_at(self.said_ways(memory, place), number)
     }
 
     /// Both that it has said, one of which may be being written over.

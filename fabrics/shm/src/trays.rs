@@ -8,12 +8,11 @@
 //! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
 //! (docs/decisions/0072). **More members** have trays of their own, which all others read.
 
-use fabric::slots::{Ring, chunk_bytes_max};
+use fabric::slots::{Ring, chunk_bytes_max, staging_buffer};
 use fabric::{Payload, UserMemory, crash};
 
 use crate::layout::trays_bytes;
 use crate::memory::Memory;
-use fabric::slots::CHUNK_MEMBERS_MAX;
 
 /// The trays of a board, as one of its members sees them.
 #[derive(Clone, Copy)]
@@ -33,7 +32,7 @@ impl Trays {
     /// Where the trays of that ring stand that this member writes.
     pub fn written(&self, ring: Ring) -> std::ops::Range<usize> {
         if self.members == 2 {
-            let first = self.at + first_of(ring) as usize * self.tray_bytes();
+            let first = self.at + staging_buffer(2, ring, 0, 0) as usize * self.tray_bytes();
             return first..first + ring.round(self.members) as usize * self.tray_bytes();
         }
         let each = trays_bytes(self.members) / self.members as usize;
@@ -82,35 +81,18 @@ impl Trays {
         chunk_bytes_max(self.members)
     }
 
-    /// Where the tray stands that is that member's in the turn of that number; that of the last one for those that do not exist.
-    ///
-    /// Of two members there is an odd number of pairs, so that who give one piece each in turn come to write what they have read,
-    /// too. Where numbers come round, a pair may come twice in a row: members [renew](fabric::slots::Credit::is_renewal_due) their
-    /// places there, or before they give the next piece, and all that was given is taken then.
+    /// Where the tray stands that is that member's in the turn of that number.
     #[inline(always)]
     fn tray_at(&self, ring: Ring, place: u32, number: u32) -> usize {
-        let tray = if self.members == 2 {
-            let (pair, turn) = (number % ring.ahead(), number / ring.ahead());
-            first_of(ring) + 2 * pair + ((turn ^ place) & 1)
-        } else {
-            let last = self.members.min(CHUNK_MEMBERS_MAX) - 1;
-            place.min(last) * ring.round(self.members) + number % ring.round(self.members)
-        };
-        self.at + tray as usize * self.tray_bytes()
-    }
-}
-
-/// Where a ring's trays begin among those of two members.
-const fn first_of(ring: Ring) -> u32 {
-    match ring {
-        Ring::Short => 0,
-        Ring::Long => 2 * Ring::Short.ahead(),
+        self.at + staging_buffer(self.members, ring, place, number) as usize * self.tray_bytes()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::HashSet;
+
+    use fabric::slots::CHUNK_MEMBERS_MAX;
 
     use super::*;
 

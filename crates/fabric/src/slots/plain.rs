@@ -10,7 +10,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{BEFORE_ALL, DEPTH, HEADER_BYTES, Ring, SLOT_BYTES_MAX, Slots, chunk_bytes_max, is_before};
+use super::{
+    BEFORE_ALL, DEPTH, HEADER_BYTES, Ring, SLOT_BYTES_MAX, Slots, chunk_bytes_max, is_before, staging_buffer,
+    way_at,
+};
 use crate::{Heap, Payload, UserMemory};
 
 /// What happens before an access of one member. False: the member is dead, and its accesses have no effect any more.
@@ -45,8 +48,8 @@ pub struct PlainSlots {
 
 struct Shared {
     members: Vec<Own>,
-    /// Staging buffers, by ring, owner or pair, and index.
-    buffers: HashMap<(bool, u32), Buffer>,
+    /// Staging buffers, by index.
+    buffers: HashMap<u32, Buffer>,
     /// Which members' caches hold a line.
     lines: HashMap<(u32, u32), u64>,
     transfers: u64,
@@ -131,8 +134,8 @@ impl Shared {
         first..first + ((HEADER_BYTES + bytes).div_ceil(64)).max(1) as u32
     }
 
-    fn buffer_lines(&mut self, key: (bool, u32), bytes: usize, here: u32, is_written: bool) {
-        let first = (u32::from(key.0) << 24) + (key.1 << 12);
+    fn buffer_lines(&mut self, key: u32, bytes: usize, here: u32, is_written: bool) {
+        let first = key << 12;
         for line in (first..).take(bytes.div_ceil(64)) {
             if is_written {
                 self.writes_line((u32::MAX, line), here);
@@ -142,14 +145,9 @@ impl Shared {
         }
     }
 
-    /// Which staging buffer a chunk of a member stands in: of two members both use the same ones in turn.
-    fn buffer(&self, ring: Ring, member: u32, number: u32) -> (bool, u32) {
-        let round = ring.round(self.members.len() as u32);
-        if self.members.len() == 2 {
-            let (pair, turn) = (number % ring.ahead(), number / ring.ahead());
-            return (ring == Ring::Long, 2 * pair + ((turn ^ member) & 1));
-        }
-        (false, member * round + number % round)
+    /// Which staging buffer a chunk of a member stands in.
+    fn buffer(&self, ring: Ring, member: u32, number: u32) -> u32 {
+        staging_buffer(self.members.len() as u32, ring, member, number)
     }
 }
 
@@ -371,10 +369,7 @@ impl Slots for PlainSlots {
 
     fn ways(&self, member: u32, number: u32) -> u32 {
         let Some(said) = self.of(member, |own| own.ways) else { return 0 };
-        let so_far = said.into_iter().filter(|&(from, _)| !is_before(number, from));
-        so_far
-            .reduce(|one, other| if is_before(one.0, other.0) { other } else { one })
-            .map_or(0, |(_, ways)| ways)
+        way_at(said, number)
     }
 
     fn owe(&self) {
