@@ -45,7 +45,7 @@ impl Counts<'_> {
     /// The counts of the argument `name`.
     ///
     /// # Errors
-    /// As for [`List::slice`].
+    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for a negative count.
     pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
         match self {
             Counts::Int(array) => Ok(array.slice(count, name)?.iter().copied().map(i64::from).collect()),
@@ -88,7 +88,7 @@ impl Displacements<'_> {
     /// The displacements of the argument `name`.
     ///
     /// # Errors
-    /// As for [`List::slice`].
+    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for a negative count.
     pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
         match self {
             Displacements::Int(array) => {

@@ -137,7 +137,7 @@ pub(crate) fn hand_out_if(
     }
 }
 
-/// The same with hints for it.
+/// Duplicates a communicator, and gives the duplicate hints.
 pub(crate) fn hand_out_with(
     runtime: &'static Runtime,
     new: Option<Communicator>,

@@ -18,11 +18,11 @@ pub struct Received(*mut c_void);
 
 // SAFETY: the program's promise holds whatever the thread that reads there.
 unsafe impl Send for Sent {}
-// SAFETY: as above.
+// SAFETY: the program's promise holds however many threads read there.
 unsafe impl Sync for Sent {}
 // SAFETY: the program's promise holds whatever the thread that reads or writes there.
 unsafe impl Send for Received {}
-// SAFETY: as above.
+// SAFETY: the address alone is shared; each claim made of it is used by one operation, as the program promised.
 unsafe impl Sync for Received {}
 
 /// What both kinds of buffers have in common: an address.
@@ -128,7 +128,7 @@ impl Received {
         unsafe { Room::claim(self.0.cast(), bytes) }
     }
 
-    /// The same buffer, to be read only: what a rank gives where it gets something else.
+    /// This receive buffer as a send buffer, for a rank whose contribution stands where its result goes.
     #[inline(always)]
     pub(crate) fn read(self) -> Sent {
         Sent(self.0)

@@ -61,7 +61,7 @@ impl<F: CFunction> Callback<F> {
         (self.0.address().addr() >= PREDEFINED).then(|| unsafe { self.0.pointer() })
     }
 
-    /// The same by another name of its type.
+    /// This callback under another name of its function type: MPI-1 and MPI-2 name the types of attribute functions differently.
     pub fn renamed<G: CFunction<Pointer = F::Pointer>>(self) -> Callback<G> {
         Callback(G::at(self.0.address()))
     }

@@ -121,7 +121,7 @@ impl<'call, T: Copy> Variable<'call, T> {
         self.there().ok_or_else(|| null(name))
     }
 
-    /// The same variable as a place where a result goes.
+    /// This variable as a place where a result goes.
     #[inline(always)]
     pub fn place(self) -> Place<'call, T> {
         Place(self.0, PhantomData)
