@@ -72,12 +72,11 @@ pub trait Member: Copy {
     /// Asks `so` a few times, for what a peer writes at once. True where it came true.
     fn is_at_once(self, so: impl FnMut() -> bool) -> bool;
 
-    /// Waits until `so` holds in the operation of `number`, where this member has written all of its slots up to `written`. `owes` tells which peers owe a slot of that number, and of what length;
-    /// `None` where the member waits for peers to consume. The fault is that of a peer that will never do it
-    /// ([`Slots::will_not_write`]), or [`Fault::Closed`].
+    /// Waits until `so` holds in the operation of `number`, where this member has written all of its slots up to `written`. `owes` tells
+    /// which peers owe a slot of that number, and of what length; it is `None` where the member waits for peers to consume.
     ///
     /// # Errors
-    /// As above.
+    /// [`Fault::Elsewhere`] of a peer that owes a slot and will never write it ([`Slots::will_not_write`]), and [`Fault::Closed`].
     fn wait(
         self,
         number_written: [u32; 2],
@@ -225,21 +224,6 @@ impl<'a, M: Member> Visit<'a, M> {
         if is_turn_due(self.number) { self.make_turn() } else { Ok(()) }
     }
 
-    /// Carries the operation out, in the way that was chosen.
-    ///
-    /// # Errors
-    /// When a member has failed, or what members do does not fit together.
-    #[inline(always)]
-    pub fn carry(
-        &mut self,
-        chosen: &Chosen<'_>,
-        input: Payload<'static>,
-        output: &mut UserMemory,
-        combining: impl Combine,
-    ) -> Result<()> {
-        chosen.carry(self, input, output, combining)
-    }
-
     /// A turn of progress is due, and perhaps a renewal.
     #[cold]
     fn make_turn(&mut self) -> Result<()> {
@@ -342,7 +326,12 @@ impl<'a, M: Member> Visit<'a, M> {
     fn give(&mut self, parts: [Payload<'_>; 2], is_piece: bool) -> Result<()> {
         let ahead = if is_piece { Ring::Short.round(self.of.size()) } else { DEPTH };
         self.await_room(ahead)?;
-        self.give_whole(parts, is_piece);
+        if is_piece {
+            let bytes = parts[0].bytes() + parts[1].bytes();
+            self.board().send_chunk((Ring::Short, self.number), [bytes as u32, 1], parts);
+        } else {
+            self.board().put(self.number, parts);
+        }
         Ok(())
     }
 
@@ -451,17 +440,6 @@ impl<'a, M: Member> Visit<'a, M> {
         }
         let written = if self.has_yet_to_write { self.number.wrapping_sub(1) } else { self.number };
         self.of.wait([self.number, written], owes, &so)
-    }
-
-    /// Writes this member's slot, or sends its only chunk.
-    #[inline(always)]
-    fn give_whole(&self, parts: [Payload<'_>; 2], is_piece: bool) {
-        if is_piece {
-            let bytes = parts[0].bytes() + parts[1].bytes();
-            self.board().send_chunk((Ring::Short, self.number), [bytes as u32, 1], parts);
-        } else {
-            self.board().put(self.number, parts);
-        }
     }
 
     fn board(&self) -> &M::Slots {

@@ -117,7 +117,7 @@ impl<M: Member> Visit<'_, M> {
         finished
     }
 
-    /// The same where each of the two knows the lengths of its own blocks.
+    /// Exchanges long blocks of two members, each of which knows the lengths of its own blocks alone.
     pub(super) fn exchange_pieces(
         &mut self,
         pairs: &Pairs<'_>,

@@ -28,15 +28,15 @@ pub struct Chosen<'a> {
 enum Kind<'a> {
     /// One slot of each member, or one chunk.
     Round { plan: Plan<'a>, is_chunk: bool },
-    /// One slot of each member, up a tree.
-    UpTree(Plan<'a>),
+    /// One slot of each member, in a tree.
+    Tree(Plan<'a>),
     /// Chunks of two members.
     Chunks { plan: Plan<'a>, lengths: Lengths },
     /// Chunks of several members that share cores.
     Several(Plan<'a>),
     /// Blocks whose lengths only their two ends know, in slots. What is too long for these is [left](Chosen::rest).
     Pairs(Pairs<'a>),
-    /// The same of two members, both of whose blocks fit a slot.
+    /// Blocks whose lengths only their two ends know, of two members, in one slot each.
     PairOfTwo(OfTwo),
     /// Blocks whose lengths only their two ends know, of two members in chunks.
     PairsInChunks { pairs: Pairs<'a>, lengths: Lengths },
@@ -89,7 +89,7 @@ impl<'a> Chosen<'a> {
         let (flow, at_once, bytes) = (plan.flow(), plan.goes_up_tree(), plan.longest_bytes());
         let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
         if setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all && plan.fits() {
-            return Some(Chosen { way: Kind::UpTree(plan), at_once, flow, bytes });
+            return Some(Chosen { way: Kind::Tree(plan), at_once, flow, bytes });
         }
         if plan.is_one_round() {
             return Some(Chosen { way: Kind::Round { plan, is_chunk: false }, at_once, flow, bytes });
@@ -115,7 +115,7 @@ impl<'a> Chosen<'a> {
     pub fn way(&self) -> (&'static str, [u32; 2]) {
         match &self.way {
             Kind::Round { plan, .. } => (if plan.fits() { "slots" } else { "one chunk" }, [0; 2]),
-            Kind::UpTree(_) => ("slots up a tree", [0; 2]),
+            Kind::Tree(_) => ("slots up a tree", [0; 2]),
             Kind::Chunks { lengths, .. } => ("chunks of two", lengths.pieces()),
             Kind::Several(_) => ("chunks of several", [0; 2]),
             Kind::Pairs(_) | Kind::PairOfTwo(_) => ("slots of pairs", [0; 2]),
@@ -140,8 +140,12 @@ impl<'a> Chosen<'a> {
         }
     }
 
+    /// Carries the operation out in this way, in a visit that has begun.
+    ///
+    /// # Errors
+    /// When a member has failed, or what members do does not fit together.
     #[inline(always)]
-    pub(super) fn carry<M: Member>(
+    pub fn carry<M: Member>(
         &self,
         visit: &mut Visit<'_, M>,
         input: Payload<'static>,
@@ -153,7 +157,7 @@ impl<'a> Chosen<'a> {
                 Some(two) if !is_chunk => visit.carry_of_two(two, input, output, combining),
                 _ => visit.carry_out(plan, *is_chunk, input, output, combining),
             },
-            Kind::UpTree(plan) => visit.carry_up_tree(plan, input, output, combining),
+            Kind::Tree(plan) => visit.carry_in_tree(plan, input, output, combining),
             Kind::Chunks { plan, lengths } => visit.carry_pieces(plan, *lengths, input, output, combining),
             Kind::Several(plan) => visit.carry_among_several(plan, input, output, combining),
             Kind::Pairs(pairs) => visit.exchange(pairs, input, output),

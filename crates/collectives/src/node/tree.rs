@@ -74,7 +74,7 @@ impl Tree {
 
 impl<M: Member> Visit<'_, M> {
     /// Does a barrier or a sum for all up the tree.
-    pub(super) fn carry_up_tree(
+    pub(super) fn carry_in_tree(
         &mut self,
         plan: &Plan<'_>,
         input: Payload<'_>,

@@ -73,15 +73,13 @@ impl Turn {
         }
         is_message
     }
-}
 
-impl Turn {
     /// This member leaves the segment: no operation follows.
     pub fn leave(&mut self) {
         *self = Turn { has_left: true, ..Turn::default() };
     }
 
-    /// As if operations of any length had turned out to be faster that way: for tests.
+    /// Makes the tuner take operations of every length for faster that way: for tests.
     #[doc(hidden)]
     pub fn turned_out(&mut self, faster: Way) {
         self.trials.get_or_insert_default().turned_out(faster);

@@ -79,7 +79,7 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let chosen = Chosen::of(collective, self.setting())?;
         let Chosen { at_once, flow, bytes, .. } = chosen;
-        self.visit(at_once, flow, bytes, |visit| visit.carry(&chosen, input, output, combining))
+        self.visit(at_once, flow, bytes, |visit| chosen.carry(visit, input, output, combining))
     }
 
     /// What decides how operations go on the board; the same at all members.
@@ -131,7 +131,7 @@ impl Communicator {
         let Chosen { at_once, flow, bytes, .. } = chosen;
         let done = self.visit(at_once, flow, bytes, |visit| {
             is_begun = true;
-            visit.carry(&chosen, input, output, combining)
+            chosen.carry(visit, input, output, combining)
         })?;
         Some(match chosen.rest() {
             Some(rest) if is_begun => self.exchange_rest(done, rest, input, output, combining),

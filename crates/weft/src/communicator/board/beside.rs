@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use collectives::node::{Pending, PendingPlan, Stage, is_turn_due, others};
+use collectives::node::{Fault, Pending, PendingPlan, Stage, is_turn_due, others};
 use collectives::{Buffers, Collective};
 use fabric::Heap;
 use fabric::slots::{Credit, Slots, is_before};
@@ -279,7 +279,7 @@ impl Part {
             return None;
         }
         let elsewhere = self.pending.unheard().find(|&from| bulletin.will_not_write(from, self.stage));
-        elsewhere.map(|from| Err(of.failed_on_node(collectives::node::Fault::Elsewhere(from))))
+        elsewhere.map(|from| Err(of.failed_on_node(Fault::Elsewhere(from))))
     }
 }
 
