@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Holds a mutex, also where a thread panicked while it held it: what mutexes guard here is whole after each
@@ -49,6 +49,8 @@ pub struct Lock<T> {
     locked: UnsafeCell<MaybeUninit<MutexGuard<'static, ()>>>,
     /// Threads that want it while another has it.
     wanting: AtomicU32,
+    /// In shared mode, the thread that has it; 0 while nobody has.
+    holder: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
@@ -71,6 +73,7 @@ impl<T> Lock<T> {
             mutex: Mutex::new(()),
             locked: UnsafeCell::new(MaybeUninit::uninit()),
             wanting: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -78,8 +81,8 @@ impl<T> Lock<T> {
     /// Waits for the value.
     ///
     /// # Panics
-    /// In owned mode, when another thread calls, or when the owner calls again while it holds the value: both
-    /// are errors of the program, and going on would corrupt it.
+    /// When a thread calls that holds the value already, and in owned mode when another thread calls: both are
+    /// errors of the program, and going on would corrupt the value or wait for ever.
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {
@@ -127,6 +130,7 @@ impl<T> Lock<T> {
         let locked = unsafe { std::mem::transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(locked) };
         // SAFETY: only who has locked the mutex comes here.
         unsafe { (*self.locked.get()).write(locked) };
+        self.holder.store(this_thread(), Ordering::Relaxed);
         Guard { lock: self, thread: PhantomData }
     }
 
@@ -140,6 +144,10 @@ impl<T> Lock<T> {
 
     #[cold]
     fn hold_contended(&self) -> MutexGuard<'_, ()> {
+        // A thread finds its own number here only where it has stored it itself and not given the value back.
+        if self.holder.load(Ordering::Relaxed) == this_thread() {
+            held_twice();
+        }
         self.wanting.fetch_add(1, Ordering::Relaxed);
         let tries = (0..SPINS + YIELDS).find_map(|tried| {
             if tried < SPINS {
@@ -239,6 +247,7 @@ impl<T> Drop for Guard<'_, T> {
             self.lock.busy.store(false, Ordering::Relaxed);
             return;
         }
+        self.lock.holder.store(0, Ordering::Relaxed);
         // SAFETY: only who has locked the mutex looks there; its guard was written there when this one was
         // made, and is taken once. It is taken first, since the next one writes there as soon as this one has
         // unlocked.
@@ -276,7 +285,11 @@ fn foreign_thread() -> ! {
 
 #[cold]
 fn held_twice() -> ! {
-    panic!("a communication call was made inside a callback of another; callbacks must not communicate")
+    panic!(
+        "this thread has called MPI while a collective operation of its own runs an operator of the program: the operator \
+         communicates, or longjmp has left it\n  \
+         let the operator return; an operator of a blocking operation may also throw a C++ exception"
+    )
 }
 
 /// Tries before the cpu is given away, and pauses of the processor before each: a microsecond or two in all.
@@ -322,10 +335,16 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "callback")]
     fn holding_twice_is_told() {
-        let lock = Lock::new(Threads::One, ());
-        let _first = lock.hold();
-        let _second = lock.hold();
+        for threads in [Threads::One, Threads::Many] {
+            let lock = Lock::new(threads, 1u32);
+            drop(lock.hold());
+            let first = lock.hold();
+            let twice = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.hold())));
+            let message = *twice.unwrap_err().downcast::<&str>().unwrap();
+            assert!(message.contains("an operator of the program"), "{message}");
+            drop(first);
+            assert_eq!(*lock.hold(), 1, "the value is free again");
+        }
     }
 }
