@@ -14,6 +14,7 @@
 #[allow(missing_docs, nonstandard_style, unsafe_op_in_unsafe_fn, clippy::all, clippy::cast_lossless)]
 #[allow(clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 pub mod bindings;
+mod dispositions;
 mod endpoint;
 mod files;
 mod found;

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::bindings::{FI_MAJOR_VERSION, FI_MINOR_VERSION, fi_fabric_attr, fi_info, fid_fabric};
+use crate::dispositions::Dispositions;
 
 /// Why libfabric cannot be used, or did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +86,7 @@ pub struct Library {
 
 impl Library {
     /// Loads the library called `name`, a path or a soname; [`SONAME`] is the usual one. It is never unloaded:
-    /// providers have threads.
+    /// providers have threads. What signals do in this process stays as it is.
     ///
     /// # Errors
     /// [`LibfabricError::NotLoaded`], [`LibfabricError::NotFitting`].
@@ -95,8 +96,10 @@ impl Library {
             library: library.clone(),
             reason: "its name holds a zero byte".to_owned(),
         })?;
+        let dispositions = Dispositions::keep();
         // SAFETY: the path is a text; whoever names the library vouches for what its constructors do.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        drop(dispositions);
         if handle.is_null() {
             let said = loader_said();
             let reason = said.strip_prefix(&format!("{library}: ")).map(str::to_owned).unwrap_or(said);

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
 
 use crate::bindings::*;
+use crate::dispositions::Dispositions;
 use crate::files;
 use crate::library::{LibfabricError, Library, text_at};
 
@@ -108,11 +109,14 @@ impl Offer {
         let hints = Offer::hints(library, wanted, asked)?;
         let mut list = std::ptr::null_mut();
         let version = library.spoken().encode();
+        // The first call begins the providers.
+        let dispositions = Dispositions::keep();
         // SAFETY: the hints are the library's own structure, filled with what it may hold; no node and no service are
         // named; `list` is valid for writing.
         let answer = unsafe {
             (library.getinfo)(version, std::ptr::null(), std::ptr::null(), 0, hints.info.as_ptr(), &mut list)
         };
+        drop(dispositions);
         if answer == -FI_ENODATA {
             return Ok(Vec::new());
         }
