@@ -14,7 +14,7 @@
 //! | `pieces`, `carry`, `passage` | long data of two members in chunks, both ways at once |
 //! | `tree` | sums and barriers of many members that have cores of their own |
 //! | `several` | long data of three and more that share cores, in chunks |
-//! | `trial`, `trials` | which of two ways is faster, found out by taking both |
+//! | `tuners` | which of two ways each of these goes, by what both took ([`fabric::tuner`]) |
 //! | `pending` | an operation of one round that goes on after the call that began it |
 
 mod carry;
@@ -28,8 +28,7 @@ pub mod pieces;
 mod plan;
 pub mod several;
 mod tree;
-mod trial;
-pub mod trials;
+pub mod tuners;
 mod turn;
 
 use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
@@ -45,7 +44,6 @@ pub use self::pending::{Pending, PendingPlan};
 use self::pieces::is_whole;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
 pub use self::plan::{Operands, others};
-pub use self::trial::Way;
 pub use self::turn::{Flow, Turn};
 use crate::Block;
 use crate::memory::reading;

@@ -4,7 +4,7 @@
 //!
 //! To write a fabric, read [`loopback`] (complete, no unsafe), copy it, and make
 //! [`conformance!`](crate::conformance) green for it. [`simulated`] is a whole network of ranks in one process, seeded, for tests of
-//! everything above. [`slots`] is the contract of memory that members of a node share for collective operations.
+//! everything above. [`slots`] is the contract of memory that members of a node share for collective operations. [`tuner`] finds the faster of two alternatives.
 //!
 //! **Invariant:** a fabric knows neither what a tag means nor what a communicator is.
 
@@ -21,6 +21,7 @@ mod one_sided;
 pub mod simulated;
 pub mod slots;
 pub mod strided;
+pub mod tuner;
 
 pub use atomic::{Atomic, Change, Scalar};
 pub use contract::{

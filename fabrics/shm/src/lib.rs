@@ -32,7 +32,7 @@ mod bell;
 #[cfg(not(loom))]
 mod board;
 #[cfg(not(loom))]
-mod carrying;
+mod choices;
 mod cma;
 #[cfg(not(loom))]
 mod common;
@@ -47,8 +47,6 @@ mod heap;
 mod ledger;
 #[cfg(not(loom))]
 mod measure;
-#[cfg(not(loom))]
-mod pace;
 #[cfg(not(loom))]
 mod presence;
 #[cfg(not(loom))]
@@ -72,13 +70,13 @@ pub use crate::{
     anonymous::{anew, memfd_refusal},
     bell::ShmBell,
     board::{Board, Boards},
+    choices::Ways,
     cma::{Refusal, least_read_ns},
     common::Common,
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     ledger::{Answer, Ledger, LedgerWriter},
     measure::{Effort, Measured, measure},
-    pace::Ways,
     pulse::{Pulse, Pulses},
     segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},

@@ -10,12 +10,12 @@ use fabric::{
 
 use crate::bell::{ShmBell, wake};
 use crate::board::Boards;
+use crate::choices::Ways;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PAGE, PARCEL_BYTES_MIN, WAITING};
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
-use crate::pace::{Pace, Ways};
 use crate::presence::{self, Roll};
 use crate::ring::{Consumer, Producer, Wild};
 use crate::seat::Seat;
@@ -358,8 +358,7 @@ impl Shm {
                 consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
                 landing: None,
                 lane: NOWHERE,
-                pace: Pace::default(),
-                carrying: None,
+                choices: None,
             });
             self.pair_up(from);
         });

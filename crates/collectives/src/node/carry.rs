@@ -9,7 +9,7 @@ use super::pairs::Pairs;
 use super::passage::Passage;
 use super::pieces::{AHEAD_BYTES, Cargo, Exchange, Halves, Lengths, Part, STRIP_BYTES, whole};
 use super::plan::{Hears, Holds, Operands, Plan, ROOM_BYTES, Then};
-use super::trials::Route;
+use super::tuners::Route;
 use super::{Combine, Fault, Member, Result, Visit, others};
 use crate::Block;
 use crate::memory::reading;

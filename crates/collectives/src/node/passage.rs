@@ -11,7 +11,7 @@ use messaging::Rank;
 use super::pieces::{
     Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, following, told_pieces,
 };
-use super::trials::{Route, Timed};
+use super::tuners::{Route, Timed};
 use super::{Fault, Member, Result, Visit, is_turn_due};
 
 /// One operation, until this member has given all and taken all.

@@ -3,9 +3,9 @@
 
 use fabric::Heap;
 use fabric::slots::{Credit, SLOT_BYTES_MAX};
+use fabric::tuner::Alternative;
 
-use super::trial::Way;
-use super::trials::Trials;
+use super::tuners::Tuners;
 
 /// What is a matter of the one thread that is in an operation.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Turn {
     /// The board is not this communicator's any more.
     pub has_left: bool,
     /// How data of two is written that is long.
-    pub(super) trials: Option<Box<Trials>>,
+    pub(super) tuners: Option<Box<Tuners>>,
     /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
     pub(super) last: Flow,
 }
@@ -81,8 +81,8 @@ impl Turn {
 
     /// Makes the tuner take operations of every length for faster that way: for tests.
     #[doc(hidden)]
-    pub fn turned_out(&mut self, faster: Way) {
-        self.trials.get_or_insert_default().turned_out(faster);
+    pub fn turned_out(&mut self, faster: Alternative) {
+        self.tuners.get_or_insert_default().turned_out(faster);
     }
 }
 

@@ -6,15 +6,13 @@ use fabric::{Header, Payload, Posted};
 
 use super::incoming::Incoming;
 use super::{Opened, Outgoing, Pull, Shm, ShmLane};
+use crate::choices::{Choices, Ways};
 use crate::layout::{LINE_PAYLOAD, PARCEL_AT, PARCEL_BYTES_MIN, PARCEL_PIECE_BYTES};
 use crate::mailbox::Shelf;
-use crate::pace::{Pace, Ways};
 
 /// Of the parcels to a peer.
 #[derive(Default)]
 pub(super) struct Parcels {
-    /// What they take.
-    pace: Pace,
     /// There was no memory for one; nobody asks again.
     refused: bool,
 }
@@ -28,15 +26,15 @@ impl Shm {
             || !matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_))
             || self.heap.locate(payload).is_some()
             // What takes memory comes last.
-            || !self.pace(lane).is_some_and(|pace| pace.may_prefer_copies(&ways, payload.bytes()))
+            || !self.choices(lane).is_some_and(|choices| choices.ring.may_prefer_copies(&ways, payload.bytes()))
             || !self.opened(lane, Opened::All)
         {
             return false;
         }
         let bytes = payload.bytes();
         if let Some(shelf) = self.shelf_for(lane, bytes) {
-            let pace = &mut self.outgoing[lane.index as usize].parcels.pace;
-            if !pace.prefers_copies(&ways.beside_reads(), bytes) {
+            let ways = ways.beside_reads();
+            if !self.choices(lane).is_some_and(|choices| choices.parcels.prefers_copies(&ways, bytes)) {
                 return false;
             }
             if self.shelf_has_memory(lane, shelf, bytes) {
@@ -46,7 +44,7 @@ impl Shm {
         // A ring that is wild is found so by the post that follows. Of who has never spoken nothing is known.
         let producer = &mut self.outgoing[lane.index as usize].producer;
         producer.has_room_for(self.segment.memory(), bytes).unwrap_or(false)
-            && self.pace(lane).is_some_and(|pace| pace.prefers_copies(&ways, bytes))
+            && self.choices(lane).is_some_and(|choices| choices.ring.prefers_copies(&ways, bytes))
     }
 
     /// Where a message of so many bytes can go as a parcel now, if there is memory for it.
@@ -89,32 +87,35 @@ impl Shm {
         if let Some(shelf) = self.shelf_for(lane, bytes)
             && self.shelf_has_memory(lane, shelf, bytes)
         {
-            let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
-            let since = (is_at_once && parcels.pace.times_next()).then(Instant::now);
+            let is_timed =
+                is_at_once && self.choices(lane).is_some_and(|choices| choices.parcels.times_next());
+            let Outgoing { producer, mailbox, .. } = &mut self.outgoing[lane.index as usize];
+            let since = is_timed.then(Instant::now);
             let place = (shelf, mailbox.parcels_at(shelf));
             producer.post_parcel(self.segment.memory(), header, payload, place);
             mailbox.sent_parcel(shelf);
-            if let Some(since) = since {
-                parcels.pace.timed(bytes, since.elapsed().as_nanos() as f64);
+            if let (Some(since), Some(choices)) = (since, self.choices(lane)) {
+                choices.parcels.timed(bytes, since.elapsed().as_nanos() as f64);
             }
             return self.posted(lane, Ok(Posted::Sent));
         }
-        let is_timed = is_at_once && self.pace(lane).is_some_and(Pace::times_next);
+        let is_timed = is_at_once && self.choices(lane).is_some_and(|choices| choices.ring.times_next());
         let producer = &mut self.outgoing[lane.index as usize].producer;
         // At first, pages of the ring are brought in one by one.
         let since = (is_timed && producer.has_pages()).then(Instant::now);
         let posted = producer.post(self.segment.memory(), header, payload);
         if let (Some(since), Ok(Posted::Sent)) = (since, &posted) {
             let ns = since.elapsed().as_nanos() as f64;
-            if let Some(pace) = self.pace(lane) {
-                pace.timed(bytes, ns);
+            if let Some(choices) = self.choices(lane) {
+                choices.ring.timed(bytes, ns);
             }
         }
         self.posted(lane, posted)
     }
 
-    fn pace(&mut self, lane: ShmLane) -> Option<&mut Pace> {
-        self.incoming_of(lane).map(|incoming| &mut incoming.pace)
+    /// What is known of long messages to and from the peer; nothing before it has spoken.
+    fn choices(&mut self, lane: ShmLane) -> Option<&mut Choices> {
+        self.incoming_of(lane).map(|incoming| &mut **incoming.choices.get_or_insert_default())
     }
 
     /// What comes from the peer at the end of a lane, once it has spoken.
@@ -225,7 +226,7 @@ pub(super) mod tests {
     fn copies_are_timed_once_the_ring_has_its_pages() {
         let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let long = [7; LONG];
-        let said = |end: &Shm| end.incoming[0].pace.copied_byte_ns(&Ways::COPIES);
+        let said = |end: &Shm| end.incoming[0].copied_byte_ns(&Ways::COPIES);
         for number in 0..32 {
             assert!(ends[0].takes_at_once(lanes[0], Payload::from(&long[..])));
             if number < 2 {

@@ -5,8 +5,8 @@ use fabric::Fabric;
 use super::at_once::at_once_bytes_max;
 use super::shared::SHARED_BYTES_MIN;
 use super::{Shm, ShmLane};
+use crate::choices::Ways;
 use crate::cma::{self, Refusal};
-use crate::pace::Ways;
 
 /// A lane over shm, explained.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ impl Shm {
         let at_once = |ways: Ways| {
             let most = at_once_bytes_max(self.segment.layout().ring.data_bytes);
             let incoming = self.incoming.get(outgoing.incoming as usize);
-            let byte_ns = incoming.map_or(ways.copied_byte_ns, |it| it.pace.copied_byte_ns(&ways));
+            let byte_ns = incoming.map_or(ways.copied_byte_ns, |it| it.copied_byte_ns(&ways));
             most.min(ways.copied_bytes_max(byte_ns))
         };
         Explained {

@@ -5,10 +5,9 @@ use std::time::Instant;
 use fabric::{Header, Looked, Payload, Peer, Sink, UserMemory};
 
 use super::{NOWHERE, ShmLane};
-use crate::carrying::Carrying;
+use crate::choices::{Choices, PullOrPush, Ways};
 use crate::mailbox::Mailbox;
 use crate::memory::{Mapped, Memory};
-use crate::pace::Pace;
 use crate::ring::{Arrival, Consumer, Look, Piece, Wild};
 use crate::seat::Seat;
 
@@ -21,10 +20,8 @@ pub(super) struct Incoming {
     pub(super) landing: Option<Landing>,
     /// The index of the lane back to the same peer; [`NOWHERE`] before there is one.
     pub(super) lane: u32,
-    /// Of what goes there.
-    pub(super) pace: Pace,
-    /// Of what comes from there, once a long message has.
-    pub(super) carrying: Option<Box<Carrying>>,
+    /// How long messages go, once there was one.
+    pub(super) choices: Option<Box<Choices>>,
 }
 
 /// Where a message that comes in pieces is written.
@@ -38,6 +35,11 @@ impl Incoming {
     #[inline(always)]
     pub(super) fn lane(&self) -> Option<ShmLane> {
         (self.lane != NOWHERE).then_some(ShmLane { index: self.lane })
+    }
+
+    /// What a copy to the peer takes for each byte, as far as is known.
+    pub(super) fn copied_byte_ns(&self, ways: &Ways) -> f64 {
+        self.choices.as_ref().map_or(ways.copied_byte_ns, |choices| choices.ring.copied_byte_ns(ways))
     }
 
     /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
@@ -200,8 +202,8 @@ impl Incoming {
             Arrival::First(header, bytes, piece) => {
                 self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
                 // At first, pages of the ring are brought in one by one.
-                if Carrying::concerns(bytes) && self.consumer.has_pages() {
-                    self.carrying.get_or_insert_default().begins(Instant::now());
+                if PullOrPush::concerns(bytes) && self.consumer.has_pages() {
+                    self.choices.get_or_insert_default().longer.begins(Instant::now());
                 }
                 self.land(memory, piece);
                 piece
@@ -215,8 +217,8 @@ impl Incoming {
         if !self.consumer.midway()
             && let Some(landing) = self.landing.take()
         {
-            if let Some(carrying) = self.carrying.as_mut().filter(|_| Carrying::concerns(landing.done)) {
-                carrying.ends(landing.done, Instant::now());
+            if let Some(choices) = self.choices.as_mut().filter(|_| PullOrPush::concerns(landing.done)) {
+                choices.longer.ends(landing.done, Instant::now());
             }
             sink.landed(self.peer);
         }

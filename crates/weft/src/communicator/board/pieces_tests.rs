@@ -7,7 +7,7 @@ use std::sync::Arc;
 use collectives::node::Chosen;
 use collectives::node::pieces::{HALVES_FROM, LONG_FROM, ONE_WAY_BYTES_MAX};
 use collectives::node::several;
-use collectives::node::trials::TRIED_FROM;
+use collectives::node::tuners::TRIED_FROM;
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
 use fabric::slots::Slots;
 use fabric::{Payload, Stores, UserMemory};

@@ -1,10 +1,10 @@
 //! Exchanges of two in which each reads the other's memory: what comes where, reads that are refused, calls that do not fit.
 
-use collectives::node::Way;
 use collectives::node::pieces::{LONG_FROM, READ};
-use collectives::node::trials::READ_FROM;
+use collectives::node::tuners::READ_FROM;
 use collectives::{Block, Collective, Each, Listed, Uneven, packed};
 use fabric::slots::Slots;
+use fabric::tuner::Alternative;
 use job::error::{Class, Error};
 
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
@@ -22,7 +22,7 @@ fn next(world: &Communicator) -> u32 {
 }
 
 /// Both try it once; from then on they go that way, but for a few that try the other one.
-fn go(world: &Communicator, way: Way) {
+fn go(world: &Communicator, way: Alternative) {
     for bytes in [READ_FROM; 3] {
         exchange(world, 0, bytes, false).unwrap();
     }
@@ -85,7 +85,7 @@ fn listed(world: &Communicator, [one, other]: [usize; 2], expected: usize) -> Re
 #[test]
 fn what_is_read_is_where_it_belongs() {
     on_a_board(|world| {
-        go(world, Way::Second);
+        go(world, Alternative::Second);
         let lengths = [READ_FROM, READ_FROM + 1, 98_305, LONG_FROM - 1, LONG_FROM, 400_001, 1_200_001];
         for (number, bytes) in lengths.into_iter().enumerate() {
             assert!(is_read(world, bytes, false), "{bytes} bytes");
@@ -107,7 +107,7 @@ fn ways_are_tried_and_taken() {
     where_copies_are_quick(|world| {
         let read = (0..40).filter(|_| is_read(world, READ_FROM, false)).count();
         assert!((1..40).contains(&read), "{read} of 40 were read, and both ways were to be tried");
-        go(world, Way::First);
+        go(world, Alternative::First);
         assert!(!is_read(world, READ_FROM, false) && !is_read(world, 4 * READ_FROM, false));
     });
 }
@@ -118,7 +118,7 @@ fn what_cannot_be_read_is_given() {
     for refused in [[true, false], [false, true], [true, true]] {
         where_copies_are_quick(move |world| {
             let here = world.rank().0 as usize;
-            go(world, Way::Second);
+            go(world, Alternative::Second);
             for bytes in [100_000, 100_001, 600_000] {
                 assert!(is_read(world, bytes, false), "{bytes} bytes");
             }
@@ -141,7 +141,7 @@ fn reads_that_do_not_fit_are_told() {
         let (here, sum) = (world.rank().0 as usize, Elements { bytes: 8, count: 5000 });
         for [bytes, more] in [[100_000, 120_000], [40_000, 600_000], [100_000, 100]] {
             for expects_more in [0, 1] {
-                go(world, Way::Second);
+                go(world, Alternative::Second);
                 let expected = if here == expects_more { more } else { bytes };
                 let ended = listed(world, [bytes; 2], expected);
                 assert!(
@@ -155,7 +155,7 @@ fn reads_that_do_not_fit_are_told() {
                     exchange(world, 1, bytes, false).unwrap();
                 }
             }
-            go(world, Way::Second);
+            go(world, Alternative::Second);
             let bytes = [bytes, more][here];
             let ended = exchange(world, 1, bytes, false);
             // Short data goes by entries, where nothing else would be told of.

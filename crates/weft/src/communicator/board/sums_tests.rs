@@ -1,9 +1,9 @@
 //! Long sums of two that go by halves or as a whole, whichever has turned out to be quicker.
 
-use collectives::node::Way;
 use collectives::node::pieces::{HALVES_FROM, Halves, LONG_FROM};
 use collectives::{Collective, Each};
 use fabric::slots::Ring;
+use fabric::tuner::Alternative;
 use job::error::Class;
 
 use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
@@ -25,7 +25,7 @@ fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_pla
 }
 
 /// Both try it; from then on they go that way, but for a few that try the other one.
-fn go(world: &Communicator, way: Way) {
+fn go(world: &Communicator, way: Alternative) {
     for _ in 0..3 {
         is_by_halves(world, 8, HALVES_FROM, false);
     }
@@ -39,7 +39,9 @@ fn go(world: &Communicator, way: Way) {
 #[test]
 fn either_way_has_the_same_sum() {
     on_a_board(|world| {
-        for (way, is_halves) in [(Way::First, true), (Way::Second, false), (Way::First, true)] {
+        for (way, is_halves) in
+            [(Alternative::First, true), (Alternative::Second, false), (Alternative::First, true)]
+        {
             go(world, way);
             for bytes in [HALVES_FROM, HALVES_FROM + 8, 100_008, LONG_FROM - 8, LONG_FROM, 600_000] {
                 assert_eq!(is_by_halves(world, 8, bytes, false), is_halves, "{bytes} bytes");

@@ -4,21 +4,21 @@
 
 use fabric::Stores;
 use fabric::slots::{Ring, Slots};
+use fabric::tuner::{Alternative, SizeClasses, Tuner};
 
 use super::pieces::{Exchange, HALVES_FROM, Lengths};
-use super::trial::{Trial, Way};
 use super::{Member, Visit};
 
 /// What one of two members knows, by how long data is.
-pub(super) struct Trials {
+pub(super) struct Tuners {
     /// What it takes and the other gives, where that goes one way: the other is told what to do.
-    taken: [Trial; CLASSES],
+    taken: [Tuner; WRITTEN.count],
     /// What it keeps for itself of an exchange.
-    kept: [Trial; CLASSES],
+    kept: [Tuner; WRITTEN.count],
     /// What it has told: a bit for each class of what it takes.
     told: u32,
     /// What both do, as the first one of two decides for both: exchanges, and then sums.
-    decided: [Trial; DECIDED_CLASSES],
+    decided: [Tuner; DECIDED],
     /// What it has said of that: a bit for each class that goes the second way, and how often it has said anything.
     said: u32,
     /// What it says in any case.
@@ -28,13 +28,13 @@ pub(super) struct Trials {
     is_refused: bool,
 }
 
-impl Default for Trials {
-    fn default() -> Trials {
-        Trials {
-            taken: [Trial::READ; CLASSES],
-            kept: [Trial::LEFT; CLASSES],
+impl Default for Tuners {
+    fn default() -> Tuners {
+        Tuners {
+            taken: [NEW; WRITTEN.count],
+            kept: [LEFT; WRITTEN.count],
             told: 0,
-            decided: [Trial::READ; DECIDED_CLASSES],
+            decided: [NEW; DECIDED],
             said: 0,
             always: None,
             times_said: 0,
@@ -43,31 +43,32 @@ impl Default for Trials {
     }
 }
 
-/// Data of twice the length is in the next class; and the shortest.
-const CLASSES: usize = 8;
+/// Of data that is read within the operation: then it has cost what it costs.
+const NEW: Tuner = Tuner::new(0.0);
+/// Of data that is left to the program: if it reads that soon, it has to fetch from memory what was written past the caches.
+const LEFT: Tuner = Tuner::new(0.08);
+
+/// Data that may be written by non-temporal stores. Shorter data stays in caches.
+const WRITTEN: SizeClasses = SizeClasses { from: TRIED_FROM, count: 8 };
 /// Data so long may be written by non-temporal stores.
 pub const TRIED_FROM: usize = 512 << 10;
 
-/// The class of so many bytes, `None` where they are few, which stay in caches, and where there is one way to write.
-fn class(bytes: usize) -> Option<usize> {
-    (TRIED_FROM <= bytes && Stores::ARE_TWO).then(|| class_from(TRIED_FROM, bytes, CLASSES))
+/// The class of so many bytes, `None` where there is one way to write them.
+fn written(bytes: usize) -> Option<usize> {
+    WRITTEN.of(bytes).filter(|_| Stores::ARE_TWO)
 }
 
-/// The same of classes that begin with that length, which is no more than there are bytes.
-fn class_from(first: usize, bytes: usize, classes: usize) -> usize {
-    ((bytes / first).ilog2() as usize).min(classes - 1)
-}
-
-/// Exchanged data so long may be read. Data of twice the length is in the next class.
+/// Exchanged data that may be read.
+const EXCHANGED: SizeClasses = SizeClasses { from: READ_FROM, count: 16 };
+/// Exchanged data so long may be read.
 pub const READ_FROM: usize = 32 << 10;
-const EXCHANGED_CLASSES: usize = 16;
-/// Their classes stand behind those of exchanges.
-const SUMMED_CLASSES: usize = 12;
-const DECIDED_CLASSES: usize = EXCHANGED_CLASSES + SUMMED_CLASSES;
+/// Sums that may be combined by halves. Their classes stand behind those of exchanges.
+const SUMMED: SizeClasses = SizeClasses { from: HALVES_FROM, count: 12 };
+const DECIDED: usize = EXCHANGED.count + SUMMED.count;
 
 /// Said beside the classes that go the second way: that no pieces go through the long ring.
 const SHORT: u32 = 1 << 31;
-const _: () = assert!(DECIDED_CLASSES < 31);
+const _: () = assert!(DECIDED < 31);
 /// The long ring has trays that have left the other core's second-level cache when they are read. Of a cache that holds both rings many times
 /// over they never do, and then there is less room in it for the data (decisions/0075).
 const SHORT_FROM: usize = 1 << 20;
@@ -82,11 +83,11 @@ pub(super) struct Route {
     class: usize,
     /// How many bytes the longer way has.
     bytes: usize,
-    way: Way,
+    way: Alternative,
     /// Pieces go through the short ring, however long all are.
     is_short: bool,
     /// The next one of that class, as the first of two decides, which also looks at the time.
-    next: Option<Way>,
+    next: Option<Alternative>,
     since: Option<u64>,
     waited: u64,
     /// A read was refused, here or there.
@@ -96,7 +97,7 @@ pub(super) struct Route {
 impl Route {
     /// Whether each of the two reads what the other has, or combines all of it.
     pub(super) fn is_second(&self) -> bool {
-        self.way == Way::Second
+        self.way == Alternative::Second
     }
 
     /// Through which trays pieces go, where that is not a matter of their length.
@@ -128,7 +129,7 @@ pub(super) struct Timed {
 impl Timed {
     /// Of so many bytes, if they are to be timed.
     pub(super) fn begin(of: impl Member, bytes: usize) -> Option<Timed> {
-        class(bytes).map(|class| Timed { class, since: of.now_ns() })
+        written(bytes).map(|class| Timed { class, since: of.now_ns() })
     }
 
     /// So many bytes were taken meanwhile: what each took.
@@ -138,66 +139,61 @@ impl Timed {
 }
 
 /// Of the two ways to write.
-fn way(stores: Stores) -> Way {
+fn way(stores: Stores) -> Alternative {
     match stores {
-        Stores::Cached => Way::First,
-        Stores::Past => Way::Second,
+        Stores::Cached => Alternative::First,
+        Stores::Past => Alternative::Second,
     }
 }
 
-fn stores(way: Way) -> Stores {
+fn stores(way: Alternative) -> Stores {
     match way {
-        Way::First => Stores::Cached,
-        Way::Second => Stores::Past,
+        Alternative::First => Stores::Cached,
+        Alternative::Second => Stores::Past,
     }
 }
 
-impl Trials {
+impl Tuners {
     /// As if operations of any length had turned out to be quicker that way.
-    pub(super) fn turned_out(&mut self, quicker: Way) {
-        let slower = if quicker == Way::First { Way::Second } else { Way::First };
-        for trial in &mut self.decided {
-            *trial = Trial::READ;
+    pub(super) fn turned_out(&mut self, faster: Alternative) {
+        for tuner in &mut self.decided {
+            *tuner = NEW;
             for _ in 0..3 {
-                trial.took(quicker, 1e-4);
-                trial.took(slower, 1e4);
+                tuner.took(faster, 1e-4);
+                tuner.took(faster.other(), 1e4);
             }
         }
     }
 }
 
 impl<M: Member> Visit<'_, M> {
-    fn trials(&mut self) -> &mut Trials {
-        self.turn.trials.get_or_insert_default()
+    fn tuners(&mut self) -> &mut Tuners {
+        self.turn.tuners.get_or_insert_default()
     }
 
     /// Which way an exchange goes; `None` where there is only one.
     pub(super) fn route_for(&mut self, what: &Exchange) -> Option<Route> {
         let Lengths { gives, gets, .. } = what.lengths;
         let bytes = gives.max(gets);
-        if bytes < READ_FROM || gives.min(gets) == 0 || what.is_written_over {
-            return None;
-        }
-        let class = class_from(READ_FROM, bytes, EXCHANGED_CLASSES);
-        let is_tried = self.board().can_both_read() && !self.trials().is_refused;
+        let class = EXCHANGED.of(bytes).filter(|_| gives.min(gets) > 0 && !what.is_written_over)?;
+        let is_tried = self.board().can_both_read() && !self.tuners().is_refused;
         Some(self.route(class, bytes, is_tried))
     }
 
     /// Which way so many bytes go that both combine; `None` where there is only one.
     pub(super) fn route_for_sum(&mut self, bytes: usize) -> Option<Route> {
-        let class = || class_from(HALVES_FROM, bytes, SUMMED_CLASSES);
-        (HALVES_FROM <= bytes).then(|| self.route(EXCHANGED_CLASSES + class(), bytes, true))
+        SUMMED.of(bytes).map(|class| self.route(EXCHANGED.count + class, bytes, true))
     }
 
     /// Which way an operation of that class goes, and whether the next one is to try another.
     fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> Route {
         let ways = self.board().ways(0, self.number);
-        let way = if ways >> class & 1 != 0 { Way::Second } else { Way::First };
+        let way = if ways >> class & 1 != 0 { Alternative::Second } else { Alternative::First };
         let decides = self.of.rank().0 == 0;
         let of = self.of;
-        let trial = &mut self.trials().decided[class];
-        let since = (decides && is_tried && trial.is_timed(way)).then(|| of.now_ns());
-        let next = decides.then(|| if is_tried { trial.choose() } else { Way::First });
+        let tuner = &mut self.tuners().decided[class];
+        let since = (decides && is_tried && tuner.is_timed(way)).then(|| of.now_ns());
+        let next = decides.then(|| if is_tried { tuner.choose() } else { Alternative::First });
         let (is_short, waited) = (ways & SHORT != 0, 0);
         Route { class, bytes, way, is_short, next, since, waited, is_refused: false }
     }
@@ -206,12 +202,14 @@ impl<M: Member> Visit<'_, M> {
     pub(super) fn decide_next(&mut self, route: &Route, from: u32) {
         let Some(next) = route.next else { return };
         let of = self.of;
-        let trials = self.trials();
-        let always = *trials.always.get_or_insert_with(|| ways_always(of));
-        let said = trials.said & !(1 << route.class) | u32::from(next == Way::Second) << route.class | always;
-        if said != trials.said {
-            (trials.said, trials.times_said) = (said, trials.times_said + 1);
-            let slot = trials.times_said;
+        let tuners = self.tuners();
+        let always = *tuners.always.get_or_insert_with(|| ways_always(of));
+        let said = tuners.said & !(1 << route.class)
+            | u32::from(next == Alternative::Second) << route.class
+            | always;
+        if said != tuners.said {
+            (tuners.said, tuners.times_said) = (said, tuners.times_said + 1);
+            let slot = tuners.times_said;
             self.board().publish_ways(slot, (from, said));
         }
     }
@@ -219,17 +217,17 @@ impl<M: Member> Visit<'_, M> {
     /// An operation has gone well.
     pub(super) fn has_gone(&mut self, route: Route) {
         let of = self.of;
-        let trials = self.trials();
-        trials.is_refused |= route.is_refused;
+        let tuners = self.tuners();
+        tuners.is_refused |= route.is_refused;
         if let Some(since) = route.since.filter(|_| !route.is_refused) {
             let took = of.now_ns().saturating_sub(since).saturating_sub(route.waited);
-            trials.decided[route.class].took(route.way, took as f32 / route.bytes as f32);
+            tuners.decided[route.class].took(route.way, took as f32 / route.bytes as f32);
         }
     }
 
     /// How the other of two members is to be given so many bytes, which gives nothing itself, as it has said.
     pub(super) fn stores_for(&self, other: u32, bytes: usize) -> Stores {
-        match class(bytes) {
+        match written(bytes) {
             Some(class) if self.board().preferred(other) >> class & 1 != 0 => Stores::Past,
             _ => Stores::Cached,
         }
@@ -238,12 +236,12 @@ impl<M: Member> Visit<'_, M> {
     /// This member has taken so many bytes since, which the other has written so. The next ones may be wanted otherwise.
     pub(super) fn has_taken(&mut self, timed: Timed, bytes: usize, stores: Stores) {
         let (class, byte_ns) = (timed.class, timed.byte_ns(self.of, bytes));
-        let trials = self.trials();
-        trials.taken[class].took(way(stores), byte_ns);
-        let bit = u32::from(trials.taken[class].choose() == Way::Second) << class;
-        let told = trials.told & !(1 << class) | bit;
-        if told != trials.told {
-            trials.told = told;
+        let tuners = self.tuners();
+        tuners.taken[class].took(way(stores), byte_ns);
+        let bit = u32::from(tuners.taken[class].choose() == Alternative::Second) << class;
+        let told = tuners.told & !(1 << class) | bit;
+        if told != tuners.told {
+            tuners.told = told;
             self.board().prefer(told);
         }
     }
@@ -256,12 +254,12 @@ impl<M: Member> Visit<'_, M> {
         Lengths { gives, gets, .. }: Lengths,
     ) -> Option<Stores> {
         let is_alike = gives > 0 && kept_bytes / 2 <= gets && gets / 2 <= kept_bytes;
-        class(gets).filter(|_| is_alike).map(|class| stores(self.trials().kept[class].choose()))
+        written(gets).filter(|_| is_alike).map(|class| stores(self.tuners().kept[class].choose()))
     }
 
     /// It has, and has taken so many bytes since then.
     pub(super) fn has_kept(&mut self, timed: Timed, bytes: usize, stores: Stores) {
         let byte_ns = timed.byte_ns(self.of, bytes);
-        self.trials().kept[timed.class].took(way(stores), byte_ns);
+        self.tuners().kept[timed.class].took(way(stores), byte_ns);
     }
 }
