@@ -10,17 +10,19 @@
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
 //! length and a progress count, each checked before use: what it must not be is [`Wild`].
 
+mod consumer;
 mod spot;
 
 use fabric::{Header, Payload, Posted, UserMemory, crash};
 
+pub use self::consumer::Consumer;
 use crate::layout::{
-    LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED,
-    RING_WAITING, RingShape, WAITING, parcel_piece_bytes,
+    LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape, WAITING,
+    parcel_piece_bytes,
 };
 use crate::mailbox::Shelf;
 use crate::memory::{Memory, Use};
-use crate::sync::{Ordering, light_barrier};
+use crate::sync::Ordering;
 use spot::{Span, Spot, free, units};
 
 /// The writing side of a ring.
@@ -36,22 +38,6 @@ pub struct Producer {
     waiting: bool,
     /// Whether it sees there that a mailbox is offered.
     offering: bool,
-}
-
-/// The reading side of a ring.
-pub struct Consumer {
-    spot: Spot,
-    /// Before the first lap is over, a line not yet written holds zero and not the lap before.
-    first_lap: bool,
-    /// Of the message that comes in pieces.
-    bytes_left: usize,
-    lines_unpublished: u32,
-    units_unpublished: u32,
-    /// Where the next piece stands of a parcel that has begun; 0 where none has. And on which shelf it is.
-    parcel: usize,
-    shelf: Shelf,
-    /// How long its pieces are.
-    parcel_piece_bytes: u32,
 }
 
 /// What stands at the front of a ring.
@@ -472,285 +458,6 @@ impl Producer {
 
     fn piece_bytes_max(&self) -> usize {
         self.spot.shape.piece_bytes_max as usize
-    }
-}
-
-impl Consumer {
-    /// The reading side of the ring of `shape` at `at`.
-    pub fn new(at: usize, shape: RingShape) -> Consumer {
-        Consumer {
-            spot: Spot::new(at, shape),
-            first_lap: true,
-            bytes_left: 0,
-            lines_unpublished: 0,
-            units_unpublished: 0,
-            parcel: 0,
-            shelf: Shelf::Mailbox,
-            parcel_piece_bytes: 0,
-        }
-    }
-
-    /// On which shelf the parcel stands whose first piece is at the front, and up to where.
-    pub fn parcel_begun(&self) -> Option<(Shelf, usize)> {
-        (self.parcel != 0).then_some((self.shelf, self.parcel + self.bytes_left))
-    }
-
-    /// From which shelf a parcel has come whole since this was asked.
-    pub fn takes_parcel(&mut self) -> Option<Shelf> {
-        (self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0).then_some(self.shelf)
-    }
-
-    /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at` tells where a parcel
-    /// stands, on each shelf where it is the writer's turn to send one.
-    ///
-    /// # Errors
-    /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
-    #[inline]
-    pub fn front(
-        &mut self,
-        memory: &impl Memory,
-        parcels_at: [Option<usize>; 2],
-    ) -> Result<Option<Arrival>, Wild> {
-        match self.look(memory) {
-            Look::Ready => {}
-            Look::Nothing => return Ok(None),
-            Look::Wild(found) => return Err(self.out_of_turn(found)),
-        }
-        let line = self.spot.line();
-        let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
-        if what & KIND_MASK == Kind::Parcel as u32 {
-            // It is told of as what else comes; it stands elsewhere.
-            let [.., shelf] = memory.take_words::<3>(line + LINE_PAYLOAD);
-            self.shelf = Shelf::named(shelf).ok_or(Wild::Turn)?;
-            self.parcel = parcels_at[self.shelf as usize].ok_or(Wild::Turn)?;
-        }
-        self.decode(memory, line, what, Header { words }).map(Some)
-    }
-
-    /// The whole message that stands at the front, where [`Consumer::look`] has found a line; `None` where that is
-    /// anything else. It stays there until [`Consumer::release`].
-    #[inline(always)]
-    pub fn whole(&self, memory: &impl Memory) -> Option<(Header, Piece)> {
-        let line = self.spot.line();
-        let [what, words @ ..] = memory.take_front(line);
-        let bytes = (what & !KIND_MASK) as usize;
-        let whole = what & KIND_MASK == Kind::Whole as u32
-            && bytes <= self.spot.shape.piece_bytes_max as usize
-            && self.bytes_left == 0;
-        whole.then(|| (Header { words }, self.piece(line, bytes)))
-    }
-
-    /// The same, with the length of the payload, for a message that is whole in its line.
-    #[inline(always)]
-    pub fn short(&self, memory: &impl Memory) -> Option<(Header, usize)> {
-        let [what, words @ ..] = memory.take_front(self.spot.line());
-        // The bits above the length say that it is whole.
-        let short = what <= LINE_PAYLOAD_BYTES_MAX as u32 && self.bytes_left == 0;
-        if short { Some((Header { words }, what as usize)) } else { None }
-    }
-
-    /// Lends the payload of a message that [`Consumer::short`] has told of to `reader`, and gives its line back. The
-    /// answer is that of [`Consumer::release`].
-    #[inline(always)]
-    pub fn take_short(
-        &mut self,
-        memory: &impl Memory,
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>),
-    ) -> u32 {
-        memory.read_line(self.spot.line(), bytes, reader);
-        self.pass_line();
-        if self.lines_unpublished >= self.spot.shape.lines / 4 { self.publish(memory) } else { 0 }
-    }
-
-    /// Whether a line stands at the front.
-    #[inline(always)]
-    pub fn look(&self, memory: &impl Memory) -> Look {
-        let found = memory.number(self.spot.line()).load(Ordering::Acquire);
-        if found == self.spot.sequence {
-            return Look::Ready;
-        }
-        if found == self.sequence_before() { Look::Nothing } else { Look::Wild(found) }
-    }
-
-    /// Where the ring stands.
-    pub fn at(&self) -> usize {
-        self.spot.at
-    }
-
-    /// See [`Spot::has_pages`].
-    pub fn has_pages(&self) -> bool {
-        self.spot.has_pages()
-    }
-
-    /// Lines read so far.
-    #[inline]
-    pub fn lines_passed(&self) -> u32 {
-        self.spot.lines_passed
-    }
-
-    /// Tells the writer that its reader looks into the mailbox from now on.
-    pub fn accept_mailbox(&self, memory: &impl Memory) {
-        memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);
-    }
-
-    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
-    /// of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it must be
-    /// woken, and [`MAILBOX_OFFERED`].
-    #[inline(always)]
-    pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
-        self.pass_line();
-        self.spot.pass(memory, piece.span, Use::Read);
-        self.units_unpublished += piece.span.units;
-        let shape = self.spot.shape;
-        let due = self.lines_unpublished >= shape.lines / 4
-            || self.units_unpublished >= units(shape.data_bytes as usize) / 8;
-        if due { self.publish(memory) } else { 0 }
-    }
-
-    #[inline(always)]
-    fn pass_line(&mut self) {
-        let slot_before = self.spot.slot;
-        self.spot.next_line();
-        self.first_lap &= slot_before < self.spot.slot;
-        self.lines_unpublished += 1;
-    }
-
-    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. The answer is
-    /// that of `release`.
-    #[inline]
-    pub fn idle(&mut self, memory: &impl Memory) -> u32 {
-        if self.lines_unpublished > 0 { self.publish(memory) } else { 0 }
-    }
-
-    /// Tells the writer how far the reader has come.
-    fn publish(&mut self, memory: &impl Memory) -> u32 {
-        let at = self.spot.at;
-        memory.word(at + RING_CONSUMED + 4).store(self.spot.units_passed, Ordering::Release);
-        crash::point();
-        memory.word(at + RING_CONSUMED).store(self.spot.lines_passed, Ordering::Release);
-        (self.lines_unpublished, self.units_unpublished) = (0, 0);
-        // The writer sets its flag, arms its bell (a heavy barrier) and looks once more before it sleeps.
-        light_barrier();
-        memory.word(at + RING_WAITING).load(Ordering::Acquire)
-    }
-
-    /// Whether a message has begun and is not whole yet.
-    pub fn midway(&self) -> bool {
-        self.bytes_left > 0
-    }
-
-    /// Believes a line only as far as it makes sense.
-    #[inline]
-    fn decode(
-        &mut self,
-        memory: &impl Memory,
-        line: usize,
-        what: u32,
-        header: Header,
-    ) -> Result<Arrival, Wild> {
-        let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
-        let bytes_max = self.spot.shape.piece_bytes_max as usize;
-        if bytes > bytes_max && self.parcel == 0 {
-            return Err(Wild::Length { bytes, bytes_max });
-        }
-        if kind == Kind::Whole as u32 && self.bytes_left == 0 {
-            return Ok(Arrival::Whole(header, self.piece(line, bytes)));
-        }
-        self.decode_streamed(memory, line, kind, bytes, header)
-    }
-
-    #[cold]
-    fn decode_streamed(
-        &mut self,
-        memory: &impl Memory,
-        line: usize,
-        kind: u32,
-        bytes: usize,
-        header: Header,
-    ) -> Result<Arrival, Wild> {
-        let is_first = kind == Kind::First as u32 || kind == Kind::Parcel as u32;
-        if is_first && self.bytes_left == 0 {
-            let [low, high] = memory.take_words::<2>(line + LINE_PAYLOAD);
-            let total = u64::from(low) | u64::from(high) << 32;
-            let total_max = match self.parcel {
-                0 => isize::MAX as u64,
-                _ => self.spot.shape.parcel_bytes_max() as u64,
-            };
-            if self.parcel != 0 {
-                self.parcel_piece_bytes = parcel_piece_bytes(total.min(total_max) as usize) as u32;
-            }
-            // A parcel may be of one piece.
-            let total_min = if self.parcel == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
-            if total <= total_min as u64 || total > total_max {
-                return Err(Wild::Total { bytes: total });
-            }
-            self.expect_piece(bytes, self.piece_bytes_max().min(total as usize))?;
-            self.bytes_left = total as usize - bytes;
-            if self.bytes_left == 0 {
-                return Ok(Arrival::Whole(header, self.streamed_piece(bytes)));
-            }
-            return Ok(Arrival::First(header, total as usize, self.streamed_piece(bytes)));
-        }
-        if kind == Kind::More as u32 && self.bytes_left > 0 {
-            self.expect_piece(bytes, self.piece_bytes_max().min(self.bytes_left))?;
-            self.bytes_left -= bytes;
-            return Ok(Arrival::More(self.streamed_piece(bytes)));
-        }
-        Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
-    }
-
-    /// Of the message that comes in pieces.
-    fn piece_bytes_max(&self) -> usize {
-        match self.parcel {
-            0 => self.spot.shape.piece_bytes_max as usize,
-            _ => self.parcel_piece_bytes as usize,
-        }
-    }
-
-    /// The next piece of such a message.
-    fn streamed_piece(&mut self, bytes: usize) -> Piece {
-        if self.parcel == 0 {
-            return self.data_piece(bytes);
-        }
-        let offset = self.parcel;
-        self.parcel += bytes;
-        Piece { offset, bytes, span: Span { start: self.spot.data, units: 0 } }
-    }
-
-    /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
-    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), Wild> {
-        if bytes == due { Ok(()) } else { Err(Wild::Length { bytes, bytes_max: due }) }
-    }
-
-    /// The payload of a whole message: beside the header, or in the data area.
-    #[inline(always)]
-    fn piece(&self, line: usize, bytes: usize) -> Piece {
-        if bytes <= LINE_PAYLOAD_BYTES_MAX {
-            return Piece {
-                offset: line + LINE_PAYLOAD,
-                bytes,
-                span: Span { start: self.spot.data, units: 0 },
-            };
-        }
-        self.data_piece(bytes)
-    }
-
-    fn data_piece(&self, bytes: usize) -> Piece {
-        let span = self.spot.span(bytes);
-        Piece { offset: self.spot.data(span), bytes, span }
-    }
-
-    /// What a line holds before its writer has come round to it.
-    #[inline(always)]
-    fn sequence_before(&self) -> u32 {
-        if self.first_lap { 0 } else { self.spot.sequence.wrapping_sub(self.spot.shape.lines) }
-    }
-
-    /// What a number other than the two that may stand at the front means.
-    #[cold]
-    pub fn out_of_turn(&self, found: u32) -> Wild {
-        Wild::Sequence { expected: self.spot.sequence, found }
     }
 }
 

@@ -13,11 +13,11 @@ use crate::board::Boards;
 use crate::choices::Ways;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
-use crate::layout::{LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, PAGE, PARCEL_BYTES_MIN, WAITING};
+use crate::layout::{LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_BYTES_MIN};
 use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
 use crate::presence::{self, Roll};
-use crate::ring::{Consumer, Producer, Wild};
+use crate::ring::{Producer, Wild};
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
@@ -26,6 +26,8 @@ mod at_once;
 mod burial;
 pub mod explain;
 mod incoming;
+mod letters;
+mod listening;
 mod made;
 mod mapped;
 mod roll;
@@ -233,51 +235,6 @@ impl Shm {
         self.posted(lane, posted)
     }
 
-    /// Offers the pair's mailbox once both have spoken for a while, sees whether it was accepted, and gets it memory
-    /// for a payload of so many bytes. Where there is no memory, rings do.
-    fn attend_mailbox(&mut self, lane: ShmLane, bytes: usize) {
-        let memory = self.segment.memory();
-        let outgoing = &mut self.outgoing[lane.index as usize];
-        let mailbox = &mut outgoing.mailbox;
-        let letter_bytes_max = self.segment.layout().ring.letter_bytes_max();
-        if mailbox.is_ours() && !mailbox.takes(bytes) && bytes <= letter_bytes_max {
-            if self.segment.reserve(mailbox.at(), LINE_PAYLOAD + letter_bytes_max).is_ok() {
-                mailbox.reserved(letter_bytes_max);
-            }
-        } else if mailbox.is_offered() && outgoing.producer.is_mailed(memory) {
-            mailbox.accepted();
-        } else if mailbox.is_unused()
-            && self.here < outgoing.seat_number
-            && outgoing.producer.lines_passed() >= LINES_BEFORE_MAILBOX
-            && outgoing.incoming != NOWHERE
-            && self.segment.reserve(mailbox.at(), PAGE).is_ok()
-        {
-            mailbox.reserved(PAGE - LINE_PAYLOAD);
-            mailbox.offered();
-            outgoing.producer.offer_mailbox(memory);
-        }
-    }
-
-    /// The writer of a ring that we listen to has something to say.
-    #[cold]
-    fn attend_writer(&mut self, index: usize, says: u32) {
-        let incoming = &self.incoming[index];
-        if says & WAITING != 0 {
-            wake_if_asleep(self.segment.memory(), incoming.seat);
-        }
-        if says & MAILBOX_OFFERED != 0
-            && let Some(lane) = incoming.lane()
-            && self.outgoing[lane.index as usize].seat_number < self.here
-        {
-            let mailbox = &mut self.outgoing[lane.index as usize].mailbox;
-            if mailbox.is_unused() {
-                mailbox.reserved(PAGE - LINE_PAYLOAD);
-                mailbox.accept();
-                incoming.consumer.accept_mailbox(self.segment.memory());
-            }
-        }
-    }
-
     /// Wakes the receiver where something was sent; notes a fault.
     fn posted(&mut self, lane: ShmLane, posted: Result<Posted, Wild>) -> Posted {
         match posted {
@@ -336,64 +293,6 @@ impl Shm {
         Ok(())
     }
 
-    /// Begins to poll the rings that have become known.
-    #[cold]
-    fn answer_knocks(&mut self) {
-        let layout = *self.segment.layout();
-        let words = layout.knock_words();
-        let (seat, segment) = (self.seat, self.segment.clone());
-        seat.answer_knocks(segment.memory(), words, |from| {
-            let Shm { peers, incoming, pairs, known, here, .. } = self;
-            let Some(peer) = peers.get(from as usize) else { return };
-            let (word, bit) = (from / u32::BITS, 1 << (from % u32::BITS));
-            if known[word as usize] & bit != 0 {
-                return;
-            }
-            known[word as usize] |= bit;
-            pairs[from as usize].incoming = incoming.len() as u32;
-            incoming.push(Incoming {
-                peer: *peer,
-                seat: Seat::at(layout.seat_at(from)),
-                seat_number: from,
-                consumer: Consumer::new(layout.ring_at(from, *here), layout.ring),
-                landing: None,
-                lane: NOWHERE,
-                choices: None,
-            });
-            self.pair_up(from);
-        });
-    }
-
-    /// Notes for the lane to the peer on a seat where the ring from it is, and the other way round.
-    fn pair_up(&mut self, seat: u32) {
-        #[cfg(test)]
-        {
-            self.paired += 1;
-        }
-        let Pair { outgoing, incoming } = self.pairs[seat as usize];
-        if let Some(incoming) = self.incoming.get_mut(incoming as usize) {
-            incoming.lane = outgoing;
-        }
-        if let Some(outgoing) = self.outgoing.get_mut(outgoing as usize) {
-            outgoing.incoming = incoming;
-        }
-    }
-
-    /// Nothing more is heard of the peer on a seat. The rings behind it in the list move up.
-    fn forget_incoming(&mut self, seat: usize) {
-        let place = std::mem::replace(&mut self.pairs[seat].incoming, NOWHERE);
-        self.pair_up(seat as u32);
-        if place == NOWHERE {
-            return;
-        }
-        self.incoming.remove(place as usize);
-        for place in place as usize..self.incoming.len() {
-            let seat = self.incoming[place].seat_number;
-            self.pairs[seat as usize].incoming = place as u32;
-            self.pair_up(seat);
-        }
-    }
-
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
@@ -410,81 +309,6 @@ impl Shm {
             self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
         }
         self.faults.push_back((peer, error));
-    }
-
-    #[cold]
-    fn report_faults(&mut self, sink: &mut impl Sink) -> usize {
-        let faults = std::mem::take(&mut self.faults);
-        let told = faults.len();
-        for (peer, error) in faults {
-            sink.lost(peer, error);
-        }
-        told
-    }
-
-    /// Polls one ring. A fault of its writer ends it.
-    #[inline]
-    fn listen(&mut self, index: usize, sink: &mut impl Sink, events: usize) -> usize {
-        let incoming = &mut self.incoming[index];
-        let mailbox = incoming.lane().map(|lane| &mut self.outgoing[lane.index as usize].mailbox);
-        let (done, says, result) = incoming.listen(self.segment.memory(), mailbox, sink, events);
-        if done > 0 {
-            self.recent_incoming = index;
-        }
-        if says != 0 {
-            self.attend_writer(index, says);
-        }
-        if let Err(wild) = result {
-            let peer = self.incoming[index].peer;
-            self.lose(peer, wild_writer(self.describe(peer), wild));
-        }
-        done
-    }
-
-    /// The ring that spoke last. It may not use up all events while there are others.
-    #[inline]
-    fn listen_recent(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        match self.incoming.len() {
-            0 => 0,
-            1 => self.listen(0, sink, events),
-            rings if self.recent_incoming < rings => {
-                self.listen(self.recent_incoming, sink, events.div_ceil(2))
-            }
-            _ => 0,
-        }
-    }
-
-    /// The other rings, in turn: a few of them while there is something to do, and all before it is said that
-    /// nothing has come, since the caller may then sleep. The ring that spoke last is asked in between.
-    fn listen_others(&mut self, sink: &mut impl Sink, events: usize, mut done: usize) -> usize {
-        let mut unasked = self.incoming.len();
-        loop {
-            let rings = unasked.min(RINGS_AT_A_TIME);
-            done += self.listen_around(sink, events - done, rings);
-            unasked -= rings;
-            if done > 0 || unasked == 0 {
-                return done;
-            }
-            done += self.listen_recent(sink, events);
-        }
-    }
-
-    /// The next `rings` rings but the most recent one.
-    fn listen_around(&mut self, sink: &mut impl Sink, events: usize, rings: usize) -> usize {
-        let recent = self.recent_incoming;
-        let mut done = 0;
-        for _ in 0..rings {
-            if done >= events {
-                break;
-            }
-            // A fault shortens the list.
-            let index = if self.next_incoming < self.incoming.len() { self.next_incoming } else { 0 };
-            self.next_incoming = index + 1;
-            if index != recent && index < self.incoming.len() {
-                done += self.listen(index, sink, events - done);
-            }
-        }
-        done
     }
 
     /// A peer, in words for a person.
@@ -718,19 +542,6 @@ impl Drop for Shm {
         if rustix::process::getpid() == self.opener {
             self.seat.leave(self.segment.memory());
         }
-    }
-}
-
-impl Outgoing {
-    /// Sends a message through the mailbox, if it is our turn there and the message fits.
-    #[inline(always)]
-    fn post_letter(&mut self, memory: &Mapped, header: &Header, payload: Payload<'_>) -> bool {
-        if !self.mailbox.is_ours() || !self.mailbox.takes(payload.bytes()) || !self.producer.is_whole() {
-            return false;
-        }
-        self.mailbox.post(memory, header, payload, self.producer.lines_passed());
-        wake_if_asleep(memory, self.seat);
-        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! The part of the suite for fabrics that use memory of peers without their doing.
 
-use super::{Heard, Pair, Sending, Watchdog, Wired, fewer_for_miri, numbered, pattern};
+use super::Pair;
+use super::wired::{Heard, Sending, Watchdog, Wired, fewer_for_miri, numbered, pattern};
 use crate::{
     Atomic, Attached, Begun, Change, Elements, Fabric, FabricError, Heap, KEY_BYTES_MAX, OneSided, Payload,
     Peer, Scalar, UserMemory,
