@@ -1,17 +1,19 @@
 //! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
 
-use std::ffi::{CStr, c_int, c_void};
+mod exit;
+mod usual;
+
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use weft::sets::ProcessSets;
-use weft::{
-    Class, Communicator, Error, Guard, InitialErrors, Lock, OwnedGuard, Process, Rank, Result, Session,
-    Threads,
-};
+use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank, Result, Session, Threads};
 
+pub(crate) use self::exit::exit;
+use self::exit::failing;
+pub(crate) use self::usual::{Short, usual_world, with_usual_comm};
 use crate::bodies::buffered::Slot;
 use crate::calls;
 use crate::entry::Target;
@@ -94,89 +96,6 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|_| DETACHED.load(Ordering::Relaxed) == 0)
-}
-
-/// Something short that is done with a communicator and begins no other call of MPI, but for a turn of progress. A trait,
-/// since a method can say to be taken in wherever it is called, and a closure cannot.
-pub(crate) trait Short {
-    type Answer;
-
-    /// `None` where nothing was done.
-    fn on(self, comm: &Communicator) -> Option<Self::Answer>;
-}
-
-/// Does something short with a communicator of a running library that has nothing else to look after and checks
-/// nothing; `None` where there is none, or nothing was done.
-#[inline(always)]
-pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    // The work stands in one place, so that the compiler can keep in registers what it remembers.
-    let kept;
-    let object = match usual_world(comm) {
-        Some(world) => world,
-        None => {
-            kept = usual_kept(comm)?;
-            kept.object()?
-        }
-    };
-    work.on(&object.comm)
-}
-
-/// The world as the process has joined it; `None` where it is another one, or there is something else to look after.
-#[inline(always)]
-pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
-    if comm != MPI_COMM_WORLD || DETACHED.load(Ordering::Relaxed) > 0 {
-        return None;
-    }
-    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
-    unsafe { WORLD.load(Ordering::Acquire).as_ref() }
-}
-
-/// What keeps another communicator while something short is done with it.
-enum Kept {
-    /// One thread keeps the table while it works.
-    Table(OwnedGuard<'static, Objects>, MPI_Comm),
-    /// The same of what recoveries have put into the place of the world.
-    Later(OwnedGuard<'static, Later>),
-    /// Of several threads each takes a share, or they would wait for one another.
-    Share(Arc<CommObject>),
-}
-
-impl Kept {
-    #[inline(always)]
-    fn object(&self) -> Option<&CommObject> {
-        match self {
-            Kept::Table(objects, comm) => objects.comms.find(comm.value()).map(|object| &**object),
-            Kept::Later(later) => later.world.as_deref(),
-            Kept::Share(object) => Some(object),
-        }
-    }
-}
-
-#[inline(always)]
-fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
-    let runtime = undistracted()?;
-    if comm != MPI_COMM_WORLD
-        && let Some(objects) = runtime.objects.hold_owned()
-    {
-        return Some(Kept::Table(objects, comm));
-    }
-    usual_else(runtime, comm)
-}
-
-#[cold]
-#[inline(never)]
-fn usual_else(runtime: &'static Runtime, comm: MPI_Comm) -> Option<Kept> {
-    if comm != MPI_COMM_WORLD {
-        return runtime.objects().comms.find(comm.value()).cloned().map(Kept::Share);
-    }
-    if !is_world_open() {
-        return None;
-    }
-    // As of those that the program has made.
-    match runtime.later.hold_owned() {
-        Some(later) => Some(Kept::Later(later)),
-        None => runtime.later.hold().world.clone().map(Kept::Share),
-    }
 }
 
 /// Whether `MPI_Init` was called.
@@ -578,54 +497,6 @@ impl Runtime {
         objects.comms.insert(Arc::new(object)).map(MPI_Comm::from_value).ok_or_else(too_many)
     }
 }
-
-/// An exit status that is a failure also when only its low 8 bits are left.
-fn failing(status: c_int) -> c_int {
-    if status & 0xff == 0 { 1 } else { status }
-}
-
-/// Ends this process at once. What it has written before is not lost; handlers that the program has registered for its exit, and
-/// destructors of its objects, are not called: they would meet MPI in the middle of its end, and hide the first error by a second.
-pub(crate) fn exit(status: c_int) -> ! {
-    let status = failing(status);
-    // A stream that another thread waits in, as for input, is locked, and would never be flushed.
-    let _ = std::thread::Builder::new().spawn(move || {
-        std::thread::sleep(FLUSH_PATIENCE);
-        // SAFETY: it takes any number.
-        unsafe { libc::_exit(status) }
-    });
-    // SAFETY: a null stream stands for all; `_exit` takes any number.
-    unsafe {
-        flush_other_languages();
-        libc::fflush(std::ptr::null_mut());
-        libc::_exit(status)
-    }
-}
-
-/// Writes what Fortran's units and C++'s `std::cout` still hold, where the program has brought the libraries of GCC for them; they
-/// do so themselves in a handler of exit.
-///
-/// # Safety
-/// Symbols of these names are those of these libraries.
-unsafe fn flush_other_languages() {
-    // SAFETY: the names are texts of C; the types of what they name have not changed since the libraries have had these versions.
-    unsafe {
-        let find = |name: &CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
-        let (flush, cout) = (find(c"_ZNSo5flushEv"), find(c"_ZSt4cout"));
-        if !flush.is_null() && !cout.is_null() {
-            let flush: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void = std::mem::transmute(flush);
-            flush(cout);
-        }
-        let flush = find(c"_gfortran_flush_i4");
-        if !flush.is_null() {
-            let flush: unsafe extern "C-unwind" fn(*const c_int) = std::mem::transmute(flush);
-            flush(std::ptr::null());
-        }
-    }
-}
-
-/// How long a process that ends waits for its streams to be written.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
 #[cold]
 fn no_comm(comm: MPI_Comm) -> Error {

@@ -2,117 +2,19 @@
 //! which one runs at a time, and before each access another one may go on, or a member dies. The segment itself watches that nothing is
 //! written before it was consumed, or read after it is gone ([`fabric::slots::plain`]).
 
+mod scheduler;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
+use self::scheduler::{Random, Scheduler, State, Trouble};
 use collectives::node::{Chosen, Combine, Fault, Member, Setting, Stage, Turn, Visit};
 use collectives::{Block, Collective, Cores, Each, Listed, Operator, Reduction, Rooted, Uneven};
 use fabric::slots::plain::{PlainSlots, Step, segment};
 use fabric::slots::{SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Failure, Rank};
-
-/// Who runs, and what is to happen.
-struct Scheduler {
-    state: Mutex<State>,
-    /// What each member waits at for its turn.
-    turns: Vec<Condvar>,
-}
-
-struct State {
-    random: Random,
-    /// The members that have not ended.
-    alive: Vec<bool>,
-    runs: usize,
-    trouble: Trouble,
-    accesses: Vec<u64>,
-    has_died: Option<usize>,
-    /// One member has called something else, and somebody has done all of its program: others may wait for it in vain.
-    is_closed: bool,
-    /// Whether another member goes on wherever one may, or only where one waits.
-    is_stormy: bool,
-}
-
-/// What goes wrong in a program.
-#[derive(Clone, Copy, Debug)]
-enum Trouble {
-    Nothing,
-    /// A member dies before its access of that number.
-    Dies(usize, u64),
-    /// A member calls something else in the place of the operation of that number.
-    CallsOther(u32, usize, Call),
-}
-
-/// More accesses than any program of these tests makes: members wait for each other for ever.
-const ACCESSES_MAX: u64 = 400_000;
-
-impl Scheduler {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Before an access of the member that runs. False where it is dead.
-    fn step(&self, here: usize, waits: bool) -> bool {
-        let mut state = self.lock();
-        if state.has_died == Some(here) {
-            return false;
-        }
-        state.accesses[here] += 1;
-        if let Trouble::Dies(member, access) = state.trouble
-            && (member, access) == (here, state.accesses[here])
-        {
-            state.has_died = Some(here);
-            drop(state);
-            resume_unwind(Box::new("dies"));
-        }
-        assert!(state.accesses[here] < ACCESSES_MAX, "a hang: accesses {:?}", state.accesses);
-        if waits || state.is_stormy && state.random.next().is_multiple_of(3) {
-            self.let_go_on(&mut state);
-            while state.runs != here {
-                state = self.turns[here].wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-        true
-    }
-
-    /// Chooses who runs next.
-    fn let_go_on(&self, state: &mut State) {
-        let alive: Vec<usize> = (0..state.alive.len()).filter(|&member| state.alive[member]).collect();
-        if alive.is_empty() {
-            return;
-        }
-        let chosen = match state.is_stormy {
-            true => alive[state.random.next() as usize % alive.len()],
-            false => *alive.iter().find(|&&member| member > state.runs).unwrap_or(&alive[0]),
-        };
-        state.runs = chosen;
-        self.turns[chosen].notify_one();
-    }
-
-    fn end(&self, here: usize) {
-        let mut state = self.lock();
-        state.is_closed |= matches!(state.trouble, Trouble::CallsOther(..));
-        state.alive[here] = false;
-        self.let_go_on(&mut state);
-    }
-}
-
-/// Numbers that follow from a seed.
-struct Random(u64);
-
-impl Random {
-    fn of(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
-    }
-}
 
 /// One member, as its operations see it.
 #[derive(Clone, Copy)]

@@ -14,6 +14,8 @@ mod reads_tests;
 #[cfg(test)]
 mod refused_tests;
 #[cfg(test)]
+mod several_tests;
+#[cfg(test)]
 mod sums_tests;
 #[cfg(test)]
 mod switches_tests;

@@ -9,7 +9,8 @@ use weft::collectives::{Around, Block, Neighbourhood};
 use weft::{Class, Communicator, Error, Rank, Result};
 
 use crate::arguments::bytes_of;
-use crate::bodies::collectives::{Entries, listed, listed_with_types, refuse_in_place, side};
+use crate::bodies::collectives::lists::{Entries, listed, listed_with_types};
+use crate::bodies::collectives::{refuse_in_place, side};
 use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};

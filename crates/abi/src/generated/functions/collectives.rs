@@ -55,7 +55,7 @@ exported! {
         sendbuf: *const c_void, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: *mut c_void,
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
             Way::blocking("MPI_Allgatherv"),
@@ -67,7 +67,7 @@ exported! {
         sendbuf: *const c_void, sendcount: MPI_Count, sendtype: MPI_Datatype, recvbuf: *mut c_void,
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
             Way::blocking("MPI_Allgatherv"),
@@ -80,7 +80,7 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
             Way::planned("MPI_Allgatherv_init", info, Place::claim(request)),
@@ -93,7 +93,7 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
             Way::planned("MPI_Allgatherv_init", info, Place::claim(request)),
@@ -196,7 +196,7 @@ exported! {
         recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: MPI_Datatype,
         comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
@@ -210,7 +210,7 @@ exported! {
         sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const MPI_Count, rdispls: *const MPI_Aint,
         recvtype: MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
@@ -224,7 +224,7 @@ exported! {
         recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: MPI_Datatype,
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
@@ -238,7 +238,7 @@ exported! {
         sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const MPI_Count, rdispls: *const MPI_Aint,
         recvtype: MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
@@ -252,7 +252,7 @@ exported! {
         sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int,
         recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
@@ -266,7 +266,7 @@ exported! {
         sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const MPI_Count,
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
@@ -280,7 +280,7 @@ exported! {
         sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int,
         recvtypes: *const MPI_Datatype, comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
@@ -295,7 +295,7 @@ exported! {
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm, info: MPI_Info,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
@@ -449,7 +449,7 @@ exported! {
         sendbuf: *const c_void, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: *mut c_void,
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
             comm, Way::blocking("MPI_Gatherv"),
@@ -462,7 +462,7 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, root: c_int,
         comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
             comm, Way::blocking("MPI_Gatherv"),
@@ -475,7 +475,7 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
             comm, Way::planned("MPI_Gatherv_init", info, Place::claim(request)),
@@ -488,7 +488,7 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, root: c_int,
         comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
             comm, Way::planned("MPI_Gatherv_init", info, Place::claim(request)),
@@ -523,7 +523,7 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, comm,
             Way::begun("MPI_Iallgatherv", Place::claim(request)),
@@ -536,7 +536,7 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_allgatherv(
+        bodies::collectives::lists::mpi_allgatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, comm,
             Way::begun("MPI_Iallgatherv", Place::claim(request)),
@@ -593,7 +593,7 @@ exported! {
         recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: MPI_Datatype,
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)), recvtype, comm,
@@ -607,7 +607,7 @@ exported! {
         sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const MPI_Count, rdispls: *const MPI_Aint,
         recvtype: MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallv(
+        bodies::collectives::lists::mpi_alltoallv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)), recvtype, comm,
@@ -621,7 +621,7 @@ exported! {
         sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int,
         recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(rdispls)),
@@ -635,7 +635,7 @@ exported! {
         sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const MPI_Count,
         rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype, comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_alltoallw(
+        bodies::collectives::lists::mpi_alltoallw(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(sdispls)), List::claim(sendtypes), Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(rdispls)),
@@ -720,7 +720,7 @@ exported! {
         recvcounts: *const c_int, displs: *const c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount as MPI_Count, sendtype, Received::claim(recvbuf),
             Counts::Int(List::claim(recvcounts)), Displacements::Int(List::claim(displs)), recvtype, root,
             comm, Way::begun("MPI_Igatherv", Place::claim(request)),
@@ -733,7 +733,7 @@ exported! {
         recvcounts: *const MPI_Count, displs: *const MPI_Aint, recvtype: MPI_Datatype, root: c_int,
         comm: MPI_Comm, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_gatherv(
+        bodies::collectives::lists::mpi_gatherv(
             Sent::claim(sendbuf), sendcount, sendtype, Received::claim(recvbuf),
             Counts::Count(List::claim(recvcounts)), Displacements::Aint(List::claim(displs)), recvtype, root,
             comm, Way::begun("MPI_Igatherv", Place::claim(request)),
@@ -856,7 +856,7 @@ exported! {
         recvbuf: *mut c_void, recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
             recvcount as MPI_Count, recvtype, root, comm, Way::begun("MPI_Iscatterv", Place::claim(request)),
@@ -869,7 +869,7 @@ exported! {
         recvbuf: *mut c_void, recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
             root, comm, Way::begun("MPI_Iscatterv", Place::claim(request)),
@@ -1146,7 +1146,7 @@ exported! {
         sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
             recvcount as MPI_Count, recvtype, root, comm, Way::blocking("MPI_Scatterv"),
@@ -1158,7 +1158,7 @@ exported! {
         sendbuf: *const c_void, sendcounts: *const MPI_Count, displs: *const MPI_Aint, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
             root, comm, Way::blocking("MPI_Scatterv"),
@@ -1171,7 +1171,7 @@ exported! {
         recvbuf: *mut c_void, recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Int(List::claim(sendcounts)),
             Displacements::Int(List::claim(displs)), sendtype, Received::claim(recvbuf),
             recvcount as MPI_Count, recvtype, root, comm,
@@ -1185,7 +1185,7 @@ exported! {
         recvbuf: *mut c_void, recvcount: MPI_Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
         info: MPI_Info, request: *mut MPI_Request,
     ) -> c_int {
-        bodies::collectives::mpi_scatterv(
+        bodies::collectives::lists::mpi_scatterv(
             Sent::claim(sendbuf), Counts::Count(List::claim(sendcounts)),
             Displacements::Aint(List::claim(displs)), sendtype, Received::claim(recvbuf), recvcount, recvtype,
             root, comm, Way::planned("MPI_Scatterv_init", info, Place::claim(request)),

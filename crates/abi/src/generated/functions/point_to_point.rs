@@ -650,7 +650,7 @@ exported! {
         count: c_int, array_of_requests: *mut MPI_Request, flag: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_testall(
+        bodies::completion::several::mpi_testall(
             count, Variables::claim(array_of_requests), Place::claim(flag),
             StatusPlaces::claim(array_of_statuses),
         )
@@ -661,7 +661,7 @@ exported! {
         count: c_int, array_of_requests: *mut MPI_Request, indx: *mut c_int, flag: *mut c_int,
         status: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_testany(
+        bodies::completion::several::mpi_testany(
             count, Variables::claim(array_of_requests), Place::claim(indx), Place::claim(flag),
             StatusPlace::claim(status),
         )
@@ -672,7 +672,7 @@ exported! {
         incount: c_int, array_of_requests: *mut MPI_Request, outcount: *mut c_int,
         array_of_indices: *mut c_int, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_testsome(
+        bodies::completion::several::mpi_testsome(
             incount, Variables::claim(array_of_requests), Place::claim(outcount),
             Places::claim(array_of_indices), StatusPlaces::claim(array_of_statuses),
         )
@@ -687,7 +687,7 @@ exported! {
     fn MPI_Waitall(
         count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_waitall(
+        bodies::completion::several::mpi_waitall(
             count, Variables::claim(array_of_requests), StatusPlaces::claim(array_of_statuses),
         )
     }
@@ -696,7 +696,7 @@ exported! {
     fn MPI_Waitany(
         count: c_int, array_of_requests: *mut MPI_Request, indx: *mut c_int, status: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_waitany(
+        bodies::completion::several::mpi_waitany(
             count, Variables::claim(array_of_requests), Place::claim(indx), StatusPlace::claim(status),
         )
     }
@@ -706,7 +706,7 @@ exported! {
         incount: c_int, array_of_requests: *mut MPI_Request, outcount: *mut c_int,
         array_of_indices: *mut c_int, array_of_statuses: *mut MPI_Status,
     ) -> c_int {
-        bodies::completion::mpi_waitsome(
+        bodies::completion::several::mpi_waitsome(
             incount, Variables::claim(array_of_requests), Place::claim(outcount),
             Places::claim(array_of_indices), StatusPlaces::claim(array_of_statuses),
         )
