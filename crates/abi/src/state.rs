@@ -12,7 +12,7 @@ use weft::sets::ProcessSets;
 use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank, Result, Session, Threads};
 
 pub(crate) use self::exit::exit;
-use self::exit::failing;
+use self::exit::{exit_after, failing};
 pub(crate) use self::usual::{Short, usual_world, with_usual_comm};
 use crate::bodies::buffered::Slot;
 use crate::calls;
@@ -321,8 +321,7 @@ impl Runtime {
     /// Ends the whole job.
     pub(crate) fn abort(&self, status: c_int) -> ! {
         let status = failing(status);
-        self.process().announce_abort(status);
-        exit(status)
+        exit_after(status, || self.process().announce_abort(status))
     }
 
     /// The communicator of all processes, with what C hangs on it.

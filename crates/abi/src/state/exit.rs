@@ -3,27 +3,34 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::time::Duration;
 
-/// An exit status that is a failure also when only its low 8 bits are left.
+/// An exit status whose low 8 bits, which is all that is left of it, are no success where it is none.
 pub(super) fn failing(status: c_int) -> c_int {
-    if status & 0xff == 0 { 1 } else { status }
+    if status != 0 && status & 0xff == 0 { 1 } else { status }
 }
 
 /// Ends this process at once. What it has written before is not lost; handlers that the program has registered for its exit, and
 /// destructors of its objects, are not called: they would meet MPI in the middle of its end, and hide the first error by a second.
 pub(crate) fn exit(status: c_int) -> ! {
-    let status = failing(status);
+    exit_after(failing(status), || {})
+}
+
+/// Ends this process with that status, after others are told. They are told when what it has written is out, since the launcher ends
+/// this process as soon as it knows.
+pub(super) fn exit_after(status: c_int, tell: impl FnOnce()) -> ! {
     // A stream that another thread waits in, as for input, is locked, and would never be flushed.
     let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(FLUSH_PATIENCE);
         // SAFETY: it takes any number.
         unsafe { libc::_exit(status) }
     });
-    // SAFETY: a null stream stands for all; `_exit` takes any number.
+    // SAFETY: a null stream stands for all.
     unsafe {
         flush_other_languages();
         libc::fflush(std::ptr::null_mut());
-        libc::_exit(status)
     }
+    tell();
+    // SAFETY: it takes any number.
+    unsafe { libc::_exit(status) }
 }
 
 /// Writes what Fortran's units and C++'s `std::cout` still hold, where the program has brought the libraries of GCC for them; they

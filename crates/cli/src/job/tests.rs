@@ -92,7 +92,7 @@ fn a_kill_after_finalize_still_ends_the_job() {
 
 #[test]
 fn an_abort_gives_its_code() {
-    for (code, status) in [(7, 7), (0, 1), (256, 1), (-1, 255)] {
+    for (code, status) in [(7, 7), (0, 0), (256, 1), (-1, 255)] {
         let mut job = running(2);
         say(&mut job, 1, &[INIT, &format!("abort exitcode={code} message=abort")]);
         job.ended(1, Ending::Signal(15));
