@@ -27,8 +27,8 @@ impl Ways {
     /// A longer message is read in any case.
     pub const COPIED_BYTES_MAX: usize = 256 << 10;
 
-    /// The same where the other sends as well, as is often so with parcels: who reads leaves the sender's core to its own messages,
-    /// which a copy does not.
+    /// What copies and reads cost where the receiver sends as well, as is often so with parcels: a receiver that reads leaves the sender's
+    /// core to its own messages, which a copy does not.
     #[must_use]
     pub fn beside_reads(self) -> Ways {
         Ways { read_byte_ns: READS_BESIDE * self.read_byte_ns, ..self }

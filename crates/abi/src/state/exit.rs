@@ -56,4 +56,4 @@ unsafe fn flush_other_languages() {
 }
 
 /// How long a process that ends waits for its streams to be written.
-pub(super) const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);

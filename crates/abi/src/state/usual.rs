@@ -46,10 +46,10 @@ pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
 }
 
 /// What keeps another communicator while something short is done with it.
-pub(super) enum Kept {
+enum Kept {
     /// One thread keeps the table while it works.
     Table(OwnedGuard<'static, Objects>, MPI_Comm),
-    /// The same of what recoveries have put into the place of the world.
+    /// One thread keeps what recoveries have put into the place of the world's communicator while it works.
     Later(OwnedGuard<'static, Later>),
     /// Of several threads each takes a share, or they would wait for one another.
     Share(Arc<CommObject>),
@@ -67,7 +67,7 @@ impl Kept {
 }
 
 #[inline(always)]
-pub(super) fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
+fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
     let runtime = undistracted()?;
     if comm != MPI_COMM_WORLD
         && let Some(objects) = runtime.objects.hold_owned()
@@ -79,7 +79,7 @@ pub(super) fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
 
 #[cold]
 #[inline(never)]
-pub(super) fn usual_else(runtime: &'static Runtime, comm: MPI_Comm) -> Option<Kept> {
+fn usual_else(runtime: &'static Runtime, comm: MPI_Comm) -> Option<Kept> {
     if comm != MPI_COMM_WORLD {
         return runtime.objects().comms.find(comm.value()).cloned().map(Kept::Share);
     }

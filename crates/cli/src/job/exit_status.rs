@@ -25,7 +25,7 @@ impl Cause {
     fn exit_status(&self) -> u8 {
         match self {
             Cause::Died { ending, .. } => status_of(*ending),
-            // A program may end its job so that has done well.
+            // A program may end a job in this way that has done well.
             Cause::Aborted { code: 0, .. } => 0,
             Cause::Aborted { code, .. } => low_byte(*code),
             Cause::LeftEarly { .. } | Cause::NeverCame { .. } | Cause::Broke(_) => 1,

@@ -42,13 +42,13 @@ impl<'a> Terrain<'a> {
     }
 
     /// The link between ranks of a node that are so far apart, counted from the beginning of each part.
-    pub(super) fn near_at(&self, distance: u32) -> &'a Link {
+    fn near_at(&self, distance: u32) -> &'a Link {
         let is_apart = |tier: &Tier<'a>| tier.together <= distance || self.seating == Seating::Mixed;
         self.tiers().find(is_apart).map_or(&self.costs.node, |tier| tier.link)
     }
 
     /// The widest link of those between all ranks of a node and those whose number differs in one bit.
-    pub(super) fn near_of_pairs(&self, bit: u32) -> &'a Link {
+    fn near_of_pairs(&self, bit: u32) -> &'a Link {
         let is_apart = |tier: &Tier<'a>| {
             tier.together <= bit || !tier.together.is_power_of_two() || self.seating == Seating::Mixed
         };
@@ -56,7 +56,7 @@ impl<'a> Terrain<'a> {
     }
 
     /// How many other ranks of a node a rank has over which link.
-    pub(super) fn others_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
+    fn others_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
         let (tiers, costs) = (self.tiers, self.costs);
         let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
         let links = links.chain([(1, &costs.node)]);
@@ -68,7 +68,7 @@ impl<'a> Terrain<'a> {
     }
 
     /// How often the way from the first rank of a node to the last one, along all others, goes over which link.
-    pub(super) fn hops_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
+    fn hops_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
         let (tiers, costs, together) = (self.tiers, self.costs, self.together);
         let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
         let links = links.chain([(1, &costs.node)]);
@@ -98,11 +98,11 @@ impl<'a> Terrain<'a> {
     }
 
     /// A message that stays on its node, and whose sender has nothing else to do.
-    pub(super) fn near_message(&self, bytes: usize, link: &Link) -> f64 {
+    fn near_message(&self, bytes: usize, link: &Link) -> f64 {
         self.ends_and_way(bytes, link) + self.moving(bytes, link)
     }
 
-    /// The same whose sender takes one as well, and does not help.
+    /// A message that stays on its node, and whose sender receives one at the same time, so that it does not help with the copy.
     pub(super) fn near_message_both_ways(&self, bytes: usize, link: &Link) -> f64 {
         self.ends_and_way(bytes, link) + link.moving_alone_ns(bytes)
     }
@@ -116,13 +116,13 @@ impl<'a> Terrain<'a> {
     }
 
     /// What a message takes but for its bytes.
-    pub(super) fn ends_and_way(&self, bytes: usize, link: &Link) -> f64 {
+    fn ends_and_way(&self, bytes: usize, link: &Link) -> f64 {
         // The question goes there and the answer back.
         let asks = if link.is_eager(bytes) { 0.0 } else { link.latency_ns };
         2.0 * self.costs.step_ns + link.latency_ns + asks
     }
 
-    pub(super) fn per_byte(&self, link: &Link, bytes: usize) -> f64 {
+    fn per_byte(&self, link: &Link, bytes: usize) -> f64 {
         if link.is_eager(bytes) { link.eager_byte_ns } else { link.byte_ns }
     }
 
@@ -131,8 +131,8 @@ impl<'a> Terrain<'a> {
         self.at_once(bytes, self.near(), self.crossing(distance))
     }
 
-    /// The same where each rank either sends or receives.
-    pub(super) fn every_other(&self, bytes: usize, distance: u32) -> Effort {
+    /// Every other rank sends to the rank so far ahead, and each rank either sends or receives.
+    fn every_other(&self, bytes: usize, distance: u32) -> Effort {
         let crossing = self.crossing(distance);
         let path = self.near_message(bytes, self.near());
         let path = if crossing == 0 { path } else { path.max(self.far_message(bytes, crossing)) };
@@ -161,7 +161,7 @@ impl<'a> Terrain<'a> {
     }
 
     /// Everybody sends and receives, over that link within a node, and so many messages leave each node.
-    pub(super) fn at_once(&self, bytes: usize, near: &Link, crossing: u32) -> Effort {
+    fn at_once(&self, bytes: usize, near: &Link, crossing: u32) -> Effort {
         let near = self.near_message_both_ways(bytes, near);
         let path = if crossing == 0 { near } else { near.max(self.far_message(bytes, crossing)) };
         Effort { path, work: self.handling(bytes) * f64::from(self.size), waits: self.waits(bytes) }
@@ -169,7 +169,7 @@ impl<'a> Terrain<'a> {
 
     /// What the bytes add to the way of a message within a node whose sender has nothing else to do. Where cores are shared it has
     /// no core meanwhile, and does not help.
-    pub(super) fn moving(&self, bytes: usize, link: &Link) -> f64 {
+    fn moving(&self, bytes: usize, link: &Link) -> f64 {
         if self.has_own_cores() { link.moving_ns(bytes) } else { link.moving_alone_ns(bytes) }
     }
 
@@ -194,7 +194,7 @@ impl<'a> Terrain<'a> {
     }
 
     /// A ring of blocks that are sent at once, within a node: a block passes wide links seldom, while others are on their way.
-    pub(super) fn ring_of_parts(&self, block: usize, then_ns: f64) -> f64 {
+    fn ring_of_parts(&self, block: usize, then_ns: f64) -> f64 {
         if !self.near().is_eager(block) || self.seating == Seating::Mixed {
             return f64::INFINITY;
         }
@@ -205,7 +205,7 @@ impl<'a> Terrain<'a> {
 
     /// The time between two blocks that are sent at once where ranks in a row pass them on, within a node: what the ranks at
     /// the widest border do for each. Half of the work for bytes is done at each end.
-    pub(super) fn between_blocks(&self, block: usize, then_ns: f64) -> f64 {
+    fn between_blocks(&self, block: usize, then_ns: f64) -> f64 {
         let moving = (self.near().moving_ns(block) + self.costs.node.moving_ns(block)) / 2.0;
         2.0 * self.costs.step_ns + moving + then_ns
     }

@@ -189,8 +189,8 @@ impl Sink for Heard {
 
 /// Fails a test that waits too long, with the state at hand.
 pub(super) struct Watchdog {
-    pub(super) waiting_for: &'static str,
-    pub(super) since: Instant,
+    waiting_for: &'static str,
+    since: Instant,
 }
 
 impl Watchdog {

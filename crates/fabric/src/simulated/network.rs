@@ -28,9 +28,9 @@ pub(super) struct Shared {
 /// When somebody is told of a death.
 #[derive(Clone, Copy)]
 pub(super) struct Notice {
-    pub(super) at: u64,
+    at: u64,
     /// What is still under way from the dead is lost; else it comes first.
-    pub(super) cuts: bool,
+    cuts: bool,
 }
 
 /// How far a process is, and the step that it dies at.

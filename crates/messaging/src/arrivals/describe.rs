@@ -48,7 +48,7 @@ impl<L> Core<L> {
 }
 
 /// A receive that nothing has matched, in words.
-pub(super) fn describe_posted(pattern: &Pattern) -> String {
+fn describe_posted(pattern: &Pattern) -> String {
     format!(
         "receive in context {} from {} tag {}: nothing has come",
         pattern.context,

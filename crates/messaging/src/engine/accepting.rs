@@ -66,7 +66,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// The message that is arriving as unexpected goes on to a receive.
-    pub(super) fn follow(&mut self, from: Peer, index: Option<u32>, request: RequestId) {
+    fn follow(&mut self, from: Peer, index: Option<u32>, request: RequestId) {
         let arriving = self.core.peers.find(from).and_then(|state| state.arriving.as_mut());
         if let Some(arriving) = arriving
             && let Arriving::Unexpected(unexpected, heap) = &*arriving

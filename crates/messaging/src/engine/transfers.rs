@@ -39,7 +39,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// A matched message waits at its sender: reads it from there, or asks for it.
-    pub(super) fn start_transfer(&mut self, transfer: Transfer) {
+    fn start_transfer(&mut self, transfer: Transfer) {
         let Transfer { receive, from, send, offer } = transfer;
         if let Err(error) = self.ensure_link(from) {
             return self.core.lose(from, error, Told::Here);
@@ -85,7 +85,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in vain. Who is to
     /// copy a message of ours at the same time has no time for that, and all the talk about it would be for nothing.
-    pub(super) fn invite(
+    fn invite(
         &mut self,
         from: Peer,
         lane: F::Lane,
@@ -117,7 +117,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Brings parts of a message to a receiver that copies it. A send that is over has nothing left to bring.
-    pub(super) fn bring(&mut self, to: Peer, send: RequestId, receive: RequestId, invitation: Exposed) {
+    fn bring(&mut self, to: Peer, send: RequestId, receive: RequestId, invitation: Exposed) {
         let payload = match self.core.requests.find(send) {
             Some(State::AwaitingReceiver { to: expected, source, .. }) if *expected == to => source.row(),
             _ => return,

@@ -28,8 +28,7 @@ impl Communicator {
         }
     }
 
-    /// The same, and says what the elements of the message are: a number that [`Received`] has at the other end. 0 says
-    /// nothing.
+    /// Begins a send whose message says what its elements are: a number that [`Received`] has at the other end. 0 says nothing.
     ///
     /// # Errors
     /// As [`Communicator::start_send`].
@@ -243,7 +242,7 @@ impl Communicator {
     }
 
     /// An error where what `pattern` asks for may never come: a probe that says that nothing is there says it for ever.
-    pub(super) fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
+    fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
         match self.inner.process.with_engine(|engine| engine.obstacle(pattern, peer)) {
             None => Ok(()),
             Some(failure) => Err(self.nothing_comes(&failure)),
@@ -299,7 +298,7 @@ impl Communicator {
     }
 
     #[cold]
-    pub(super) fn receive_failed(&self, outcome: &Outcome) -> Error {
+    fn receive_failed(&self, outcome: &Outcome) -> Error {
         let Some(failure) = &outcome.failure else { return Error::new(Class::Internal, "nothing failed") };
         match **failure {
             messaging::Failure::Truncated { .. } => {

@@ -59,7 +59,7 @@ impl Process {
         sending
     }
 
-    /// The same if nothing stands in the way; false when nothing has happened.
+    /// Sends a message that is gathered from its places if it can leave at once; false where it cannot, and nothing has happened.
     #[inline]
     pub(crate) fn send_made_at_once(&self, to: Peer, envelope: Envelope, gather: &dyn Gather) -> bool {
         to != self.here && self.hold().send_made_at_once(to, envelope, gather)
@@ -91,7 +91,7 @@ impl Process {
     }
 
     #[inline(never)]
-    pub(super) fn send_at_once_among_threads(
+    fn send_at_once_among_threads(
         &self,
         to: Peer,
         envelope: Envelope,
@@ -121,12 +121,7 @@ impl Process {
     }
 
     #[inline(never)]
-    pub(super) fn receive_later_among_threads(
-        &self,
-        envelope: Envelope,
-        from: Peer,
-        room: Room,
-    ) -> Option<RequestId> {
+    fn receive_later_among_threads(&self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         self.hold().receive_later(envelope, from, room)
     }
 
@@ -140,17 +135,12 @@ impl Process {
     }
 
     #[inline(never)]
-    pub(super) fn receive_at_once_among_threads(
-        &self,
-        pattern: Pattern,
-        from: Peer,
-        room: Room,
-    ) -> Option<Probed> {
+    fn receive_at_once_among_threads(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
         self.look_for(&mut self.hold(), pattern, from, room)
     }
 
     #[inline(always)]
-    pub(super) fn look_for(
+    fn look_for(
         &self,
         engine: &mut Engine<Fabrics>,
         pattern: Pattern,

@@ -132,7 +132,7 @@ impl<T: Datatype> Request<T> {
     }
 
     /// What a request that is over gives. One that has failed says so again when it is asked again.
-    pub(super) fn conclude(&mut self) -> Result<(Vec<T>, Status)> {
+    fn conclude(&mut self) -> Result<(Vec<T>, Status)> {
         let State::Over(outcome) = &self.state else {
             return Err(Error::new(Class::Request, "the request has given its values before"));
         };

@@ -17,15 +17,15 @@ fn the_mailbox_and_the_ring_keep_one_order() {
     mailbox_and_ring(next_of_both);
 }
 
-/// The same for a receive that looks for itself.
+/// Messages through the mailbox and the ring of a pair come in the order they were sent to a receive that looks for itself, too.
 #[test]
 fn looks_keep_the_order_of_mailbox_and_ring() {
     mailbox_and_ring(look_at_both);
 }
 
-pub(super) type NextOfPair = fn(&mut Consumer, &mut Mailbox, &Arc<Lines>) -> Option<u8>;
+type NextOfPair = fn(&mut Consumer, &mut Mailbox, &Arc<Lines>) -> Option<u8>;
 
-pub(super) fn mailbox_and_ring(next: NextOfPair) {
+fn mailbox_and_ring(next: NextOfPair) {
     model(move || {
         let memory = Lines::shared(RING.bytes() + 4 * LINE);
         let theirs = memory.clone();
@@ -107,7 +107,7 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
     });
 }
 
-pub(super) fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
     let payload = [number; 2 * LINE];
     while !producer.has_lines_for_parcel(&**memory, payload.len()).unwrap() {
         thread::yield_now();
@@ -119,7 +119,7 @@ pub(super) fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory
 }
 
 /// Where the models have the shelf beside a mailbox.
-pub(super) fn beside(mailbox_at: usize) -> usize {
+fn beside(mailbox_at: usize) -> usize {
     mailbox_at + 4 * LINE
 }
 
@@ -158,7 +158,7 @@ fn who_send_parcels_at_once_have_a_shelf_each() {
 }
 
 /// Takes a parcel of two pieces, all bytes of which are this one.
-pub(super) fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
     loop {
         let Some(arrival) = consumer.front(&**memory, mailbox.expected_parcels_at()).unwrap() else {
             thread::yield_now();
@@ -174,11 +174,7 @@ pub(super) fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory
 }
 
 /// The next message of the pair, by the rules of the fabric: its first byte.
-pub(super) fn next_of_both(
-    consumer: &mut Consumer,
-    mailbox: &mut Mailbox,
-    memory: &Arc<Lines>,
-) -> Option<u8> {
+fn next_of_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>) -> Option<u8> {
     let mut letter = mailbox.look(&**memory);
     let line = consumer.look(&**memory);
     if letter == Look::Nothing && line == Look::Ready {
@@ -190,12 +186,9 @@ pub(super) fn next_of_both(
     if line == Look::Ready { try_receive(consumer, memory).map(|bytes| bytes[0]) } else { None }
 }
 
-/// The same by the rules of a look: the line first, since a letter that goes before it is seen when it is.
-pub(super) fn look_at_both(
-    consumer: &mut Consumer,
-    mailbox: &mut Mailbox,
-    memory: &Arc<Lines>,
-) -> Option<u8> {
+/// Takes the next message of mailbox and ring by the rules of a look: the line first, since a letter that goes before it is seen when the
+/// line is.
+fn look_at_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>) -> Option<u8> {
     let line = consumer.look(&**memory);
     let letter = mailbox.look(&**memory);
     if letter == Look::Ready && mailbox.lines_before(&**memory) == consumer.lines_passed() as u16 {
@@ -205,7 +198,7 @@ pub(super) fn look_at_both(
 }
 
 /// One side of a mailbox whose memory is there, with the first turn or the second.
-pub(super) fn mailbox(first: bool) -> Mailbox {
+fn mailbox(first: bool) -> Mailbox {
     let mut mailbox = Mailbox::new(0, 0);
     mailbox.reserved(LINE);
     if first {
@@ -218,7 +211,7 @@ pub(super) fn mailbox(first: bool) -> Mailbox {
 }
 
 /// The next letter; it must have so many bytes of that number.
-pub(super) fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
     while mailbox.look(memory) != Look::Ready {
         thread::yield_now();
     }
@@ -229,7 +222,7 @@ pub(super) fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, byt
     mailbox.take(memory, check).unwrap();
 }
 
-pub(super) fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
     let payload = vec![number; bytes];
     let header = Header { words: [u32::from(number); 6] };
     mailbox.post(memory, &header, Payload::from(&payload[..]), 0);

@@ -16,11 +16,11 @@ use crate::sync::{Ordering, light_barrier};
 pub struct Consumer {
     pub(super) spot: Spot,
     /// Before the first lap is over, a line not yet written holds zero and not the lap before.
-    pub(super) first_lap: bool,
+    first_lap: bool,
     /// Of the message that comes in pieces.
     pub(super) bytes_left: usize,
-    pub(super) lines_unpublished: u32,
-    pub(super) units_unpublished: u32,
+    lines_unpublished: u32,
+    units_unpublished: u32,
     /// Where the next piece stands of a parcel that has begun; 0 where none has. And on which shelf it is.
     pub(super) parcel: usize,
     pub(super) shelf: Shelf,
@@ -93,7 +93,7 @@ impl Consumer {
         whole.then(|| (Header { words }, self.piece(line, bytes)))
     }
 
-    /// The same, with the length of the payload, for a message that is whole in its line.
+    /// The header and the length of the payload of the message at the front, if it is whole in its line; it stays there.
     #[inline(always)]
     pub fn short(&self, memory: &impl Memory) -> Option<(Header, usize)> {
         let [what, words @ ..] = memory.take_front(self.spot.line());
@@ -162,7 +162,7 @@ impl Consumer {
     }
 
     #[inline(always)]
-    pub(super) fn pass_line(&mut self) {
+    fn pass_line(&mut self) {
         let slot_before = self.spot.slot;
         self.spot.next_line();
         self.first_lap &= slot_before < self.spot.slot;
@@ -195,7 +195,7 @@ impl Consumer {
 
     /// Believes a line only as far as it makes sense.
     #[inline]
-    pub(super) fn decode(
+    fn decode(
         &mut self,
         memory: &impl Memory,
         line: usize,
@@ -214,7 +214,7 @@ impl Consumer {
     }
 
     #[cold]
-    pub(super) fn decode_streamed(
+    fn decode_streamed(
         &mut self,
         memory: &impl Memory,
         line: usize,
@@ -262,7 +262,7 @@ impl Consumer {
     }
 
     /// The next piece of such a message.
-    pub(super) fn streamed_piece(&mut self, bytes: usize) -> Piece {
+    fn streamed_piece(&mut self, bytes: usize) -> Piece {
         if self.parcel == 0 {
             return self.data_piece(bytes);
         }
@@ -272,7 +272,7 @@ impl Consumer {
     }
 
     /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
-    pub(super) fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), Wild> {
+    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), Wild> {
         if bytes == due { Ok(()) } else { Err(Wild::Length { bytes, bytes_max: due }) }
     }
 
@@ -289,14 +289,14 @@ impl Consumer {
         self.data_piece(bytes)
     }
 
-    pub(super) fn data_piece(&self, bytes: usize) -> Piece {
+    fn data_piece(&self, bytes: usize) -> Piece {
         let span = self.spot.span(bytes);
         Piece { offset: self.spot.data(span), bytes, span }
     }
 
     /// What a line holds before its writer has come round to it.
     #[inline(always)]
-    pub(super) fn sequence_before(&self) -> u32 {
+    fn sequence_before(&self) -> u32 {
         if self.first_lap { 0 } else { self.spot.sequence.wrapping_sub(self.spot.shape.lines) }
     }
 

@@ -127,7 +127,7 @@ impl Shm {
     }
 
     /// The next `rings` rings but the most recent one.
-    pub(super) fn listen_around(&mut self, sink: &mut impl Sink, events: usize, rings: usize) -> usize {
+    fn listen_around(&mut self, sink: &mut impl Sink, events: usize, rings: usize) -> usize {
         let recent = self.recent_incoming;
         let mut done = 0;
         for _ in 0..rings {

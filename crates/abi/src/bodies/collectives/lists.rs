@@ -22,7 +22,7 @@ use crate::types::*;
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<'a> {
     pub(super) count: usize,
-    pub(super) blanks: Option<&'a Communicator>,
+    blanks: Option<&'a Communicator>,
 }
 
 impl<'a> Entries<'a> {
@@ -36,13 +36,13 @@ impl<'a> Entries<'a> {
         Entries { count: comm.partners() as usize, blanks: comm.has_blanks().then_some(comm) }
     }
 
-    pub(super) fn is_blank(self, index: usize) -> bool {
+    fn is_blank(self, index: usize) -> bool {
         self.blanks.is_some_and(|comm| comm.is_blank(Rank(index as u32)))
     }
 }
 
 /// A buffer with a block for each rank, for those who look at few of them.
-pub(super) fn list<'call, B: Buffer>(
+fn list<'call, B: Buffer>(
     buffer: B,
     counts: Counts<'call>,
     places: Displacements<'call>,

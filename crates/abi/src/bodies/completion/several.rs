@@ -64,7 +64,7 @@ pub(super) fn checked<'call>(
 }
 
 /// Waits for all of a checked list, and writes the statuses; errors are told in them (MPI 5.0 §3.7.5).
-pub(super) fn end_all(
+fn end_all(
     name: &'static str,
     runtime: &'static Runtime,
     list: List<'_>,
@@ -114,7 +114,7 @@ pub(super) fn end_all(
     report_in_status(name, failures.into_iter().map(|(_, ended)| ended))
 }
 
-pub(super) fn report_several(name: &'static str, statuses: StatusPlaces<'_>, ends: Vec<Ended>) -> c_int {
+fn report_several(name: &'static str, statuses: StatusPlaces<'_>, ends: Vec<Ended>) -> c_int {
     let failed = ends.iter().any(|ended| ended.failed.is_some());
     for (index, ended) in ends.iter().enumerate() {
         if failed {
@@ -127,7 +127,7 @@ pub(super) fn report_several(name: &'static str, statuses: StatusPlaces<'_>, end
 }
 
 /// Reports that some of several have failed, by the first of them.
-pub(super) fn report_in_status(name: &'static str, mut ends: impl Iterator<Item = Ended>) -> c_int {
+fn report_in_status(name: &'static str, mut ends: impl Iterator<Item = Ended>) -> c_int {
     match ends.find_map(|ended| ended.failed) {
         None => MPI_SUCCESS,
         Some(Failed { error, comm, _held }) => {
@@ -185,7 +185,7 @@ pub fn mpi_testany(
 }
 
 /// Ends the request at `found`, or says that there was none.
-pub(super) fn end_any(
+fn end_any(
     name: &'static str,
     runtime: &'static Runtime,
     list: List<'_>,
@@ -238,7 +238,7 @@ pub fn mpi_testsome(
     some("MPI_Testsome", ready, (incount, array_of_requests), outcount, array_of_indices, array_of_statuses)
 }
 
-pub(super) fn some(
+fn some(
     name: &'static str,
     find: fn(&[(usize, Look)]) -> Vec<usize>,
     (incount, requests): (c_int, Variables<'_, MPI_Request>),

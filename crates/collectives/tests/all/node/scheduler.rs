@@ -37,7 +37,7 @@ pub(super) enum Trouble {
 }
 
 /// More accesses than any program of these tests makes: members wait for each other for ever.
-pub(super) const ACCESSES_MAX: u64 = 400_000;
+const ACCESSES_MAX: u64 = 400_000;
 
 impl Scheduler {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -69,7 +69,7 @@ impl Scheduler {
     }
 
     /// Chooses who runs next.
-    pub(super) fn let_go_on(&self, state: &mut State) {
+    fn let_go_on(&self, state: &mut State) {
         let alive: Vec<usize> = (0..state.alive.len()).filter(|&member| state.alive[member]).collect();
         if alive.is_empty() {
             return;

@@ -11,7 +11,7 @@ use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank, Set
 use super::{ALL, World, is_revoked};
 
 /// So many engines in the weather of that seed, and what each has of the one communicator of all.
-pub(super) fn in_a_storm(size: u32, seed: u64) -> (Network, Vec<Engine<Simulated>>, Vec<Arc<Standing>>) {
+fn in_a_storm(size: u32, seed: u64) -> (Network, Vec<Engine<Simulated>>, Vec<Arc<Standing>>) {
     let network = Network::new(size, Weather::storm(seed));
     let engine =
         |rank| Engine::new(network.endpoint(Peer(rank)), size, Box::new(EveryoneHere), Settings::default());
@@ -71,7 +71,8 @@ fn what_one_has_heard_of_a_revocation_reaches_all_though_who_revoked_has_died() 
     }
 }
 
-/// The same, and one that has heard of it revokes as well, as programs do, and makes no further call.
+/// The rank that revokes dies at each of its steps. Another rank that has heard of the revocation revokes as well, as programs do, and makes
+/// no further call: all who live learn of it.
 #[test]
 fn who_has_heard_of_a_revocation_and_revokes_tells_all() {
     let mut heard = 0;
@@ -93,7 +94,7 @@ fn who_has_heard_of_a_revocation_and_revokes_tells_all() {
 }
 
 /// What is left, after each number of steps in each of some storms, where member 0 has revoked and has died over it.
-pub(super) fn where_who_revokes_dies(
+fn where_who_revokes_dies(
     size: u32,
 ) -> impl Iterator<Item = (String, Vec<Engine<Simulated>>, Vec<Arc<Standing>>)> {
     let seeds = 0..if cfg!(miri) { 1 } else { 20u64 };
@@ -186,4 +187,4 @@ fn agreements_end_alike_at_all_who_live() {
 }
 
 /// Agreements of each run.
-pub(super) const ROUNDS: usize = 5;
+const ROUNDS: usize = 5;

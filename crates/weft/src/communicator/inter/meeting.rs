@@ -167,7 +167,7 @@ impl Line<'_> {
         }
     }
 
-    pub(super) fn await_other(&self, encounter: &mut Encounter<'_>, request: RequestId) -> Result<Outcome> {
+    fn await_other(&self, encounter: &mut Encounter<'_>, request: RequestId) -> Result<Outcome> {
         let end = encounter.until(|engine, awaited| {
             if let Some(awaited) = awaited {
                 awaited.push(self.peer);
@@ -177,7 +177,7 @@ impl Line<'_> {
         end.inspect_err(|_| drop(self.give_up(request)))
     }
 
-    pub(super) fn give_up(&self, request: RequestId) -> Outcome {
+    fn give_up(&self, request: RequestId) -> Outcome {
         self.process.cancel(request);
         self.process.wait(request)
     }
@@ -210,4 +210,4 @@ pub(super) fn check_apart(local: &Group, remote: &Group) -> Result<()> {
 
 /// What the leaders tell each other at first: how many numbers, and the first of them. Groups that are a few runs need
 /// no second message.
-pub(super) const CARD_NUMBERS: usize = 32;
+const CARD_NUMBERS: usize = 32;

@@ -21,11 +21,11 @@ pub(in crate::communicator) struct Notices {
 #[derive(Default)]
 pub(super) struct Source {
     /// The next notice, while somebody waits for one; whoever does is under way as long as it is.
-    pub(super) listening: Option<(RequestId, Heap)>,
+    listening: Option<(RequestId, Heap)>,
     /// Notices whose receive was not described yet.
-    pub(super) kept: VecDeque<(i32, Layout)>,
+    kept: VecDeque<(i32, Layout)>,
     /// Receives whose notice has not come.
-    pub(super) waiting: VecDeque<(i32, Arc<Receiver>)>,
+    waiting: VecDeque<(i32, Arc<Receiver>)>,
 }
 
 impl Source {
@@ -38,7 +38,7 @@ impl Source {
     }
 
     /// A notice has come.
-    pub(super) fn hear(&mut self, tag: i32, layout: Layout) {
+    fn hear(&mut self, tag: i32, layout: Layout) {
         match self
             .waiting
             .iter()
@@ -89,7 +89,7 @@ impl Source {
     }
 }
 
-pub(super) fn not_a_notice(peer: Peer) -> Failure {
+fn not_a_notice(peer: Peer) -> Failure {
     let what = format!("process {} sent a notice of a partitioned send that is none", peer.0);
     Failure::Lost(FabricError { fabric: "messaging", fault: Fault::Protocol, what })
 }
@@ -105,7 +105,7 @@ pub(super) fn encode(tag: i32, layout: Layout) -> [u8; NOTICE_BYTES] {
 }
 
 /// `None` for a notice that no sender writes.
-pub(super) fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
+fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
     let mut bytes = [0; NOTICE_BYTES];
     if notice.copy_to(&mut bytes) < NOTICE_BYTES {
         return None;
@@ -124,9 +124,9 @@ pub(super) fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
 /// The tags of partitions: blocks that no two living sends share.
 pub(super) struct Blocks {
     /// By first tag; how many there are.
-    pub(super) taken: BTreeMap<i64, i64>,
+    taken: BTreeMap<i64, i64>,
     /// Where the next one is looked for, so that tags come again late.
-    pub(super) next: i64,
+    next: i64,
 }
 
 impl Default for Blocks {
