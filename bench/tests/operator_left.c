@@ -2,7 +2,8 @@
 // exit: nonzero
 // says: an operator of the program
 // says: longjmp has left it
-// An operator that longjmp leaves keeps what its operation holds: the next call of that thread tells so, and does not wait for ever.
+// An operator of a nonblocking operation that longjmp leaves keeps what its operation holds: the next call of that thread tells so, and
+// does not wait for ever.
 #include "check.h"
 
 #include <setjmp.h>
@@ -17,10 +18,14 @@ static void leaves(void *in, void *inout, int *count, MPI_Datatype *type) {
 int main(int argc, char **argv) {
     int one = 1, sum = 0, provided;
     MPI_Op op;
+    MPI_Request request;
     OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     check_world();
     OK(MPI_Op_create(leaves, 1, &op));
-    if (!setjmp(before)) MPI_Allreduce(&one, &sum, 1, MPI_INT, op, MPI_COMM_WORLD);
+    if (!setjmp(before)) {
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     _exit(0); /* the job has ended before */
 }

@@ -309,6 +309,91 @@ void jump_away(MPI_Comm *, int *, ...) { longjmp(before_the_call, 1); }
 
 int jump_from_copy(MPI_Comm, int, void *, void *, void *, int *) { longjmp(before_the_call, 2); }
 
+void jump_from_operator(void *, void *, int *, MPI_Datatype *) { longjmp(before_the_call, 3); }
+
+/// Members that combine leave a blocking operation by a jump, and those that do not go on to its end. What follows on the communicator is
+/// another operation.
+void jumps_from_operators() {
+    static const int COUNTS[] = {1, 100, 3000, 100000};
+    static int in[100000], out[100000];
+    MPI_Comm comm;
+    MPI_Op op, sum;
+    int rank, size, local;
+    volatile int at, jumped;
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    /* Of three, one waits for what the jump leaves undone. */
+    OK(MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &comm));
+    OK(MPI_Comm_size(comm, &local));
+    OK(MPI_Op_create(jump_from_operator, 1, &op));
+    OK(MPI_Op_create(sum_or_throw, 1, &sum));
+    for (at = 0; at < 4 * 20; at++) {
+        const int count = COUNTS[at % 4];
+        static char name[100];
+        snprintf(name, sizeof name, "longjmp from operators of %d elements", count);
+        section(name);
+        jumped = 0;
+        if (setjmp(before_the_call) == 0)
+            OK(MPI_Allreduce(in, out, count, MPI_INT, op, comm));
+        else
+            jumped = 1;
+        SAME(jumped, local > 1);
+        jumped = 0;
+        if (setjmp(before_the_call) == 0)
+            OK(MPI_Reduce(in, out, count, MPI_INT, op, 0, comm));
+        else
+            jumped = 1;
+        if (setjmp(before_the_call) == 0)
+            OK(MPI_Scan(in, out, count, MPI_INT, op, comm));
+        else
+            jumped = 1;
+        SAME(jumped, local > 1);
+        if (setjmp(before_the_call) == 0) {
+            MPI_Reduce_local(in, out, count, MPI_INT, op);
+            CHECK(!"the operator has not jumped");
+        }
+        for (int i = 0; i < count; i++) in[i] = rank + i;
+        OK(MPI_Allreduce(in, out, count, MPI_INT, sum, comm));
+        for (int i = 0; i < count; i++) SAME(out[i], local * (rank / 2 * 2 + i) + (local > 1));
+        communicate(comm);
+    }
+    OK(MPI_Op_free(&op));
+    OK(MPI_Op_free(&sum));
+    OK(MPI_Comm_free(&comm));
+}
+
+MPI_Comm of_operators;
+
+void sum_and_communicate(void *in, void *inout, int *count, MPI_Datatype *) {
+    int self = 7, got = 0, rank;
+    OK(MPI_Comm_rank(of_operators, &rank));
+    OK(MPI_Sendrecv(&self, 1, MPI_INT, rank, 9, &got, 1, MPI_INT, rank, 9, of_operators, MPI_STATUS_IGNORE));
+    SAME(got, 7);
+    OK(MPI_Allreduce(&self, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF));
+    SAME(got, 7);
+    for (int at = 0; at < *count; at++) static_cast<int *>(inout)[at] += static_cast<int *>(in)[at];
+}
+
+/// Operators of blocking operations may communicate, as other libraries let them.
+void communicating_operators() {
+    static int in[100000], out[100000];
+    MPI_Op op;
+    int rank, size;
+    section("operators that communicate");
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &of_operators));
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    OK(MPI_Op_create(sum_and_communicate, 1, &op));
+    for (int count : {1, 100, 3000, 100000}) {
+        for (int at = 0; at < count; at++) in[at] = rank + at;
+        OK(MPI_Allreduce(in, out, count, MPI_INT, op, MPI_COMM_WORLD));
+        for (int at = 0; at < count; at++) SAME(out[at], size * (size - 1) / 2 + size * at);
+    }
+    OK(MPI_Op_free(&op));
+    OK(MPI_Comm_free(&of_operators));
+    go_on();
+}
+
 /// A jump runs no destructor, and needs none: what is called meanwhile holds nothing.
 void jumps() {
     section("longjmp");
@@ -356,6 +441,8 @@ int main(int argc, char **argv) {
     attributes();
     generalized();
     jumps();
+    jumps_from_operators();
+    communicating_operators();
     OK(MPI_Comm_free(&of_another_thread));
     return check_close();
 }

@@ -378,7 +378,7 @@ impl Objects {
     /// The program's own datatype of a handle. One that was freed is there for operators of operations that were begun or
     /// described before, and for nobody else (MPI 5.0 §5.1.9).
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<&DatatypeObject> {
-        self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::is_inside())
+        self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::within().is_some())
     }
 
     /// The communicator that was made with that handle, whether it was freed or not.

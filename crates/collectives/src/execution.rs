@@ -49,6 +49,9 @@ pub struct Buffers {
     pub output: UserMemory,
 }
 
+/// A function that sets its second argument to first op second, for packed elements that both have the same number of.
+pub type ReduceFn<'a> = dyn FnMut(Payload<'_>, &mut UserMemory) + 'a;
+
 /// How far an execution is.
 #[must_use]
 #[derive(Clone, PartialEq, Debug)]
@@ -238,8 +241,37 @@ impl Execution {
         &mut self,
         engine: &mut Engine<F>,
         group: &dyn Fn(Rank) -> Peer,
-        reduce: &mut dyn FnMut(Payload<'_>, &mut UserMemory),
+        reduce: &mut ReduceFn<'_>,
     ) -> Advance {
+        self.go_on(engine, group, Some(reduce)).expect("it combines by itself")
+    }
+
+    /// Goes as far as [`Execution::advance`] does, but combines nothing: `None` where elements are to be combined. The caller lets the
+    /// engine go, combines what [`Execution::take_operands`] hands out, and calls again: so the function that combines may take as long as it
+    /// wants, call the library, or not return.
+    pub fn advance_to_combine<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        group: &dyn Fn(Rank) -> Peer,
+    ) -> Option<Advance> {
+        self.go_on(engine, group, None)
+    }
+
+    /// What is to be combined now, the first op the second, into the second. The next call goes on behind it. `None` where
+    /// nothing is.
+    pub fn take_operands(&mut self) -> Option<(Payload<'static>, UserMemory)> {
+        let Some(&Step::Reduce { from, into }) = self.schedule.steps.get(self.next) else { return None };
+        self.next += 1;
+        Some((self.reading(from), self.writing(into)))
+    }
+
+    #[inline(always)]
+    fn go_on<F: Fabric>(
+        &mut self,
+        engine: &mut Engine<F>,
+        group: &dyn Fn(Rank) -> Peer,
+        mut reduce: Option<&mut ReduceFn<'_>>,
+    ) -> Option<Advance> {
         while self.failed.is_none() {
             let step = self.schedule.steps.get(self.next).copied();
             let waits = match step {
@@ -248,21 +280,29 @@ impl Execution {
                 Some(_) => false,
             };
             if waits {
-                return Advance::Pending;
+                return Some(Advance::Pending);
             }
-            let Some(step) = step else { return self.end() };
+            let Some(step) = step else { return Some(self.end()) };
             if let Some(failure) = engine.closed(self.context) {
                 let (with, activity) = (self.here, Activity::TakingPart);
                 self.fail(engine, Failed { with, activity, cause: cause_of(&failure, 0) });
                 break;
             }
+            if let Step::Reduce { .. } = step {
+                let reduce = reduce.as_mut()?;
+                crash::point();
+                if let Some((left, mut out)) = self.take_operands() {
+                    reduce(left, &mut out);
+                }
+                continue;
+            }
             self.next += 1;
-            if let Err(failed) = self.take(step, engine, group, reduce) {
+            if let Err(failed) = self.take(step, engine, group) {
                 self.fail(engine, failed);
             }
         }
         self.must_wait(engine);
-        self.end()
+        Some(self.end())
     }
 
     /// Ends it where it is: receives that nothing matched are cancelled, and so are sends to ranks that are elsewhere and
@@ -321,13 +361,12 @@ impl Execution {
         self.pending.is_empty() && self.awaited.is_none()
     }
 
-    /// Takes one step.
+    /// Takes one step that is not a reduction.
     fn take<F: Fabric>(
         &mut self,
         step: Step,
         engine: &mut Engine<F>,
         group: &dyn Fn(Rank) -> Peer,
-        reduce: &mut dyn FnMut(Payload<'_>, &mut UserMemory),
     ) -> Result<(), Failed> {
         crash::point();
         match step {
@@ -337,8 +376,7 @@ impl Execution {
                 let data = self.reading(from);
                 self.writing(into).write_at(0, data);
             }
-            Step::Reduce { from, into } => reduce(self.reading(from), &mut self.writing(into)),
-            Step::WaitReceived | Step::Wait => {}
+            Step::Reduce { .. } | Step::WaitReceived | Step::Wait => {}
         }
         Ok(())
     }

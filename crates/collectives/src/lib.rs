@@ -73,7 +73,7 @@ pub use blocks::{Block, packed};
 pub use choice::{Guide, UsualForTwo};
 pub use collective::{Candidate, Collective, Each, Reduction, Rooted};
 pub use costs::{Border, Costs, Link, Work};
-pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, judge};
+pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, ReduceFn, judge};
 pub use gather::{Gather, gather, gatherv};
 pub use hub::{COMBINED_BY_ALL_BYTES_MAX, Halves, combining_order};
 pub use masked::{Among, Masked, Packed};

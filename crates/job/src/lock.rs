@@ -286,9 +286,9 @@ fn foreign_thread() -> ! {
 #[cold]
 fn held_twice() -> ! {
     panic!(
-        "this thread has called MPI while a collective operation of its own runs an operator of the program: the operator \
-         communicates, or longjmp has left it\n  \
-         let the operator return; an operator of a blocking operation may also throw a C++ exception"
+        "this thread has called MPI while a nonblocking or persistent collective operation runs an operator of the program: the \
+         operator communicates, or longjmp has left it\n  \
+         let the operator return; operators of blocking operations may communicate, throw exceptions and be left by longjmp"
     )
 }
 

@@ -355,7 +355,7 @@ pub(crate) fn detach(runtime: &'static Runtime, object: RequestObject) {
 
 /// Ends those of the freed requests that are over.
 pub(crate) fn reap(runtime: &'static Runtime) {
-    if operators::is_inside() {
+    if operators::within() == Some(operators::Holding::Engine) {
         return;
     }
     let detached = std::mem::take(&mut runtime.objects().detached);

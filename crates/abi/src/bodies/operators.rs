@@ -172,28 +172,40 @@ fn illegal(runtime: &'static Runtime, operator: Operator, handle: MPI_Datatype) 
 }
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static WITHIN: Cell<Option<Holding>> = const { Cell::new(None) };
 }
 
-/// Whether this thread is in an operator of the program. The engine is held then: what is called there must leave it alone.
-pub(crate) fn is_inside() -> bool {
-    INSIDE.get()
+/// What this thread holds while it is in an operator of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holding {
+    /// Nothing: the operator may do whatever the program does elsewhere.
+    Nothing,
+    /// The progress engine: what is called there must leave it alone.
+    Engine,
+}
+
+/// What this thread holds, if it is in an operator of the program. One that holds nothing, and that `longjmp` has left, is named on.
+pub(crate) fn within() -> Option<Holding> {
+    WITHIN.get()
 }
 
 /// A thread in an operator of the program.
-struct Inside {
-    before: bool,
+pub(crate) struct Within {
+    before: Option<Holding>,
 }
 
-impl Inside {
-    fn enter() -> Inside {
-        Inside { before: INSIDE.replace(true) }
+impl Within {
+    pub(crate) fn enter(holding: Holding) -> Within {
+        let before = WITHIN.get();
+        // What is held outside is held inside.
+        WITHIN.set(Some(before.filter(|&before| before == Holding::Engine).unwrap_or(holding)));
+        Within { before }
     }
 }
 
-impl Drop for Inside {
+impl Drop for Within {
     fn drop(&mut self) {
-        INSIDE.set(self.before);
+        WITHIN.set(self.before);
     }
 }
 
@@ -260,7 +272,7 @@ impl Call<'_> {
             let distance = (first * self.datatype.extent()) as isize;
             let input = left.wrapping_offset(distance).cast::<c_void>();
             let inout = right.wrapping_offset(distance).cast::<c_void>();
-            let _inside = Inside::enter();
+            let _within = Within::enter(Holding::Nothing);
             // SAFETY: the program gave functions of these types, and MPI_Op_create refuses null; the arrays go on
             // for `length` elements. What the function does is its own affair.
             unsafe {

@@ -10,7 +10,7 @@ use weft::collectives::{Around, Block, Buffers, Collective, Crossing, Listed, Sc
 use weft::{Combining, Communicator, Error, Rank, Result};
 
 use crate::bodies::info;
-use crate::bodies::operators::Operation;
+use crate::bodies::operators::{self, Operation};
 use crate::bodies::persistent::{self, Plan};
 use crate::claims::{Buffer, Place, Received, Sent, Slot};
 use crate::entry::Target;
@@ -291,7 +291,8 @@ impl Described {
         let combine = match self.operation {
             None => Combining::Nothing,
             Some(Operation::Predefined(operator, predefined)) => Combining::Predefined(operator, predefined),
-            Some(_) => Combining::By(&by),
+            Some(Operation::Search(..)) => Combining::By(&by),
+            Some(Operation::User { .. }) => Combining::Program(&by),
         };
         match &self.what {
             What::Even(collective) => comm.perform(*collective, payload, lent, combine)?,
@@ -337,9 +338,10 @@ impl Described {
             Some(Operation::Predefined(operator, predefined)) => {
                 OwnedCombining::Predefined(operator, predefined)
             }
-            Some(operation) => {
-                OwnedCombining::By(Box::new(move |left, right, out| operation.combine(left, right, out)))
-            }
+            Some(operation) => OwnedCombining::By(Box::new(move |left, right, out| {
+                let _within = operators::Within::enter(operators::Holding::Engine);
+                operation.combine(left, right, out);
+            })),
         };
         let buffers = Buffers { input: input.payload, output: output.lend() };
         let ongoing = match self.what {

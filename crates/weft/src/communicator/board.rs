@@ -79,6 +79,9 @@ impl Communicator {
         output: &mut UserMemory,
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
+        if combining.program().is_some() {
+            return None;
+        }
         let chosen = Chosen::of(collective, self.setting())?;
         let Chosen { at_once, flow, bytes, .. } = chosen;
         self.visit(at_once, flow, bytes, |visit| chosen.carry(visit, input, output, combining))
@@ -127,6 +130,9 @@ impl Communicator {
         output: &mut UserMemory,
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
+        if combining.program().is_some() {
+            return None;
+        }
         let chosen = Chosen::listed(listed, self.setting())?;
         // What is refused before it begins has no rest.
         let mut is_begun = false;

@@ -19,8 +19,11 @@ pub enum Combining<'a> {
     Nothing,
     /// By an operator of MPI, which is legal for the datatype.
     Predefined(Operator, Predefined),
-    /// By a function of the caller.
+    /// By a function of the caller, which combines and does nothing else.
     By(&'a CombineFn<'a>),
+    /// By a function of a program in another language, which may call the library, throw an exception, or be left by `longjmp`. It is
+    /// called while nothing is held; so the operation goes by messages.
+    Program(&'a CombineFn<'a>),
 }
 
 /// How a collective operation combines packed elements that goes on after the call that begins it.
@@ -42,7 +45,18 @@ impl Combine for Combining<'_> {
                 combine_packed(operator, predefined, left, right, out)
                     .expect("whoever describes a reduction has seen that the operator is legal");
             }
-            Combining::By(function) => function(left, right, out),
+            Combining::By(function) | Combining::Program(function) => function(left, right, out),
+        }
+    }
+}
+
+impl<'a> Combining<'a> {
+    /// The function of a program in another language, where it is one.
+    #[inline(always)]
+    pub(super) fn program(self) -> Option<&'a CombineFn<'a>> {
+        match self {
+            Combining::Program(function) => Some(function),
+            _ => None,
         }
     }
 }

@@ -243,26 +243,34 @@ fn finish(
     let mut unwound = Unwound { of, execution, is_combining: false };
     let place = |rank: Rank| group.peer(rank).expect("schedules name ranks of the communicator");
     let mut watch = None;
-    let end = process.until(|engine| {
-        let Unwound { execution, is_combining, .. } = &mut unwound;
-        let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
-            *is_combining = true;
-            combining.combine(input, None, inout);
-            *is_combining = false;
-        };
-        match execution.advance(engine, &place, &mut combine) {
-            Advance::Pending => {
+    loop {
+        let end = process.until(|engine| {
+            let Unwound { execution, is_combining, .. } = &mut unwound;
+            let mut combine = |input: Payload<'_>, inout: &mut UserMemory| {
+                *is_combining = true;
+                combining.combine(input, None, inout);
+                *is_combining = false;
+            };
+            let advance = match combining.program() {
+                None => Some(execution.advance(engine, &place, &mut combine)),
+                Some(_) => execution.advance_to_combine(engine, &place),
+            };
+            if let Some(Advance::Pending) = advance {
                 watch.get_or_insert_with(|| of.watch()).look(of, execution, engine);
-                None
+                return None;
             }
-            end => Some(end),
-        }
-    });
-    match end {
-        Advance::Failed(failed) => Err(give_up(of, unwound.execution, watch, failed)),
-        Advance::Done | Advance::Pending => {
-            settle(process, unwound.execution);
-            Ok(())
+            Some(advance)
+        });
+        let Some(end) = end else {
+            unwound.combine(combining);
+            continue;
+        };
+        match end {
+            Advance::Failed(failed) => return Err(give_up(of, unwound.execution, watch, failed)),
+            Advance::Done | Advance::Pending => {
+                settle(process, unwound.execution);
+                return Ok(());
+            }
         }
     }
 }
@@ -298,6 +306,16 @@ impl Drop for Unwound<'_> {
 }
 
 impl Unwound<'_> {
+    /// Combines what the execution has come to, while nothing is held.
+    #[inline(never)]
+    fn combine(&mut self, combining: Combining<'_>) {
+        if let Some((left, mut out)) = self.execution.take_operands() {
+            self.is_combining = true;
+            combining.combine(left, None, &mut out);
+            self.is_combining = false;
+        }
+    }
+
     #[cold]
     fn go_on(&mut self) {
         self.is_combining = false;
