@@ -11,6 +11,9 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+use crate::wait::LONG_AWAY;
 
 /// Holds a mutex, also where a thread panicked while it held it: what mutexes guard here is whole after each
 /// statement.
@@ -149,17 +152,29 @@ impl<T> Lock<T> {
             held_twice();
         }
         self.wanting.fetch_add(1, Ordering::Relaxed);
-        let tries = (0..SPINS + YIELDS).find_map(|tried| {
-            if tried < SPINS {
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
-            } else {
-                std::thread::yield_now();
-            }
-            try_lock(&self.mutex)
-        });
-        let locked = tries.unwrap_or_else(|| lock(&self.mutex));
+        let locked = self.try_for_a_while().unwrap_or_else(|| lock(&self.mutex));
         self.wanting.fetch_sub(1, Ordering::Relaxed);
         locked
+    }
+
+    fn try_for_a_while(&self) -> Option<MutexGuard<'_, ()>> {
+        let spins = (0..SPINS).find_map(|_| {
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            try_lock(&self.mutex)
+        });
+        if spins.is_some() {
+            return spins;
+        }
+        for _ in 0..YIELDS {
+            let since = Instant::now();
+            std::thread::yield_now();
+            let tried = try_lock(&self.mutex);
+            // Others have kept the cpu for a slice: who sleeps and is woken comes before them.
+            if tried.is_some() || since.elapsed() >= LONG_AWAY {
+                return tried;
+            }
+        }
+        None
     }
 
     /// Whether other threads wait for the value.

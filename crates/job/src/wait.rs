@@ -4,6 +4,7 @@
 //! that this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks
 //! here.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use collectives::Cores;
@@ -225,6 +226,55 @@ impl Patience {
     }
 }
 
+/// Whether the core that a thread of this process gives away comes back soon.
+///
+/// Other ranks that wait give it back within microseconds. A program that never waits keeps it for a slice of the scheduler's, and
+/// newer kernels count what was given away as used: who only gives away hardly runs. Who sleeps loses nothing, and comes before such a
+/// program when it is woken. So after a core has stayed away for long, waits sleep at once, as many as cost together what was lost.
+#[derive(Debug, Default)]
+pub struct Yields {
+    /// How often the core was given away.
+    given: AtomicU32,
+    /// Waits that are to sleep, before the core is given away again.
+    sleeps: AtomicU32,
+}
+
+impl Yields {
+    /// Gives the core away for a moment.
+    #[inline]
+    pub fn give_away(&self) {
+        // Threads that do so at the same time may count as one.
+        let given = self.given.load(Ordering::Relaxed);
+        self.given.store(given.wrapping_add(1), Ordering::Relaxed);
+        if !given.is_multiple_of(YIELDS_PER_CLOCK) {
+            return std::thread::yield_now();
+        }
+        let since = Instant::now();
+        std::thread::yield_now();
+        self.note(since.elapsed());
+    }
+
+    fn note(&self, away: Duration) {
+        if away >= LONG_AWAY {
+            let sleeps = away.as_nanos() * u128::from(YIELDS_PER_CLOCK) / SLEEP_COST.as_nanos();
+            self.sleeps.store(sleeps.min(u128::from(SLEEPS_MAX)) as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether who waits now had better sleep.
+    #[inline]
+    pub fn are_slow(&self) -> bool {
+        self.sleeps.load(Ordering::Relaxed) > 0
+    }
+
+    /// The same for who then does so.
+    pub fn take_sleep(&self) -> bool {
+        let left = self.sleeps.load(Ordering::Relaxed);
+        self.sleeps.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
+
 /// About as long as a line takes from one core to another and back.
 const REST: Duration = Duration::from_nanos(70);
 /// Where both write a line of their own and look at the other's, who rests longer only sees it later
@@ -247,6 +297,15 @@ const LOOKS_AFTER_NEWS: u32 = 2;
 const LOOKS_IN_A_CROWD: u32 = 16;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
+/// A core that is given away for longer was with a program that never waits: more than all ranks of a full node take that look, find nothing,
+/// and give the core on; less than a slice.
+pub const LONG_AWAY: Duration = Duration::from_millis(1);
+/// The clock is read around one of so many yields: twice, it takes a tenth of what a yield does.
+const YIELDS_PER_CLOCK: u32 = 8;
+/// What it costs to sleep and be woken rather than to give the core away, both sides together.
+const SLEEP_COST: Duration = Duration::from_micros(5);
+/// However long a process was stopped.
+const SLEEPS_MAX: u32 = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -289,6 +348,21 @@ mod tests {
                 Policy::Crowd => assert!(looks == LOOKS_IN_A_CROWD && yields > 0),
             }
         }
+    }
+
+    #[test]
+    fn a_core_that_stays_away_is_slept_for() {
+        let yields = Yields::default();
+        yields.note(LONG_AWAY / 2);
+        assert!(!yields.are_slow() && !yields.take_sleep());
+        yields.note(LONG_AWAY);
+        assert!(yields.are_slow());
+        let sleeps = (0..SLEEPS_MAX).take_while(|_| yields.take_sleep()).count();
+        let lost = LONG_AWAY * YIELDS_PER_CLOCK;
+        assert_eq!(sleeps as u128, lost.as_nanos() / SLEEP_COST.as_nanos(), "as many as the yields cost");
+        assert!(!yields.are_slow(), "it is tried again");
+        yields.note(Duration::from_secs(3600));
+        assert_eq!((0..).take_while(|_| yields.take_sleep()).count(), SLEEPS_MAX as usize);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use job::lock::{Guard, Lock, Threads, lock};
 use job::machine::Surroundings;
 use job::parts::Parts;
 use job::tell;
-use job::wait::{Policy, Rest};
+use job::wait::{Policy, Rest, Yields};
 use messaging::{
     Engine, Failure, Failures, Interest, Message, Outcome, Pattern, Probed, Receiving, RequestId, Target,
 };
@@ -52,6 +52,7 @@ pub struct Process {
     looks: u32,
     /// What lies between two looks in vain.
     rest: Rest,
+    yields: Yields,
     /// What is known of the ranks' cores at all ranks alike.
     cores: Cores,
     /// Threads that sleep on the bell; whoever completes something for them rings it.
@@ -132,6 +133,7 @@ impl Process {
             policy,
             looks: policy.looks(threads),
             rest: Rest::measured(),
+            yields: Yields::default(),
             cores,
             sleepers: AtomicU32::new(0),
             crowd: Crowd::new(spinning_max),
@@ -428,8 +430,9 @@ impl Process {
         drop(engine);
         if answer.is_none() && happened == 0 && self.policy == Policy::SharedCore {
             let misses = self.misses.fetch_add(1, Ordering::Relaxed);
-            if misses.is_multiple_of(LOOKS_PER_YIELD) {
-                std::thread::yield_now();
+            let looks = if self.yields.are_slow() { LOOKS_PER_SLOW_YIELD } else { LOOKS_PER_YIELD };
+            if misses.is_multiple_of(looks) && !self.yields.take_sleep() {
+                self.yields.give_away();
             }
         }
         answer
@@ -570,5 +573,7 @@ pub(crate) fn failure_text(failure: &Failure) -> Cow<'static, str> {
 
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
+/// The same where the core stays away for long: so many looks cost about what a sleep does.
+const LOOKS_PER_SLOW_YIELD: u32 = 32;
 /// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.
 const EXIT_MANAGER_LOST: i32 = 137;

@@ -150,18 +150,21 @@ impl Process {
         if so() {
             return true;
         }
-        let looks = match self.policy {
-            _ if self.is_busy_beside() => 0,
-            Policy::OwnCore => LOOKS_BEFORE_STANDING,
-            Policy::SharedCore | Policy::Crowd => LOOKS_BEFORE_TURN,
-        };
-        (0..looks).any(|_| {
-            match self.policy {
-                Policy::OwnCore => self.rest_before_line(),
-                Policy::SharedCore | Policy::Crowd => std::thread::yield_now(),
+        if self.is_busy_beside() {
+            return false;
+        }
+        match self.policy {
+            Policy::OwnCore => (0..LOOKS_BEFORE_STANDING).any(|_| {
+                self.rest_before_line();
+                so()
+            }),
+            Policy::SharedCore | Policy::Crowd => {
+                (0..LOOKS_BEFORE_TURN).take_while(|_| !self.yields.are_slow()).any(|_| {
+                    self.yields.give_away();
+                    so()
+                })
             }
-            so()
-        })
+        }
     }
 
     /// What lies between two looks: nothing much, another thread's or process's turn, or a sleep.
@@ -218,14 +221,14 @@ impl Process {
                 self.engine.give_way();
             }
             // Whoever runs then makes the turns.
-            Next::Yield => {
+            Next::Yield if !self.yields.take_sleep() => {
                 waiting.give_turns_up();
                 drop(engine);
-                std::thread::yield_now();
+                self.yields.give_away();
             }
             // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
             // asked now, and not after the sleep: whoever wakes is waited for.
-            Next::Arm => {
+            Next::Yield | Next::Arm => {
                 engine.call_roll();
                 self.background.lie_down();
                 drop(engine);
@@ -263,8 +266,10 @@ impl Process {
         for _ in 0..LOOKS_STANDING_BY {
             match waiting.patience.next() {
                 Next::Look => self.rest.take(),
-                Next::Yield => std::thread::yield_now(),
-                Next::Arm | Next::Sleep(_) => return self.sleep_standing_by(seen, waiting, interest),
+                Next::Yield if !self.yields.take_sleep() => self.yields.give_away(),
+                Next::Yield | Next::Arm | Next::Sleep(_) => {
+                    return self.sleep_standing_by(seen, waiting, interest);
+                }
             }
             if self.crowd.signs() != seen || !self.crowd.is_turning() {
                 break;
