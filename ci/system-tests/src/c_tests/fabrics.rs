@@ -37,6 +37,10 @@ impl Fabric {
         Fabric { name: "shm,tcp", ranks_max: Some(ranks_max), nodes: 2 }
     }
 
+    pub fn is_libfabric(self) -> bool {
+        self.name.starts_with("libfabric")
+    }
+
     /// As lines and files tell it.
     pub fn label(self) -> String {
         if self.nodes == 1 { self.name.to_owned() } else { format!("{} of {} nodes", self.name, self.nodes) }
