@@ -9,13 +9,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fabric::{Exposed, FabricError, Fault, Header, Heap, Payload, Peer, Pool, Sink, UserMemory};
+use recovery::{Councils, Failures, Notices, Revocation, Standing, is_collective};
 
 use crate::awaited::Awaited;
-use crate::councils::{Councils, Revocation};
 use crate::envelope::Envelope;
-use crate::failures::{Failures, Standing, is_collective};
 use crate::matching::{Body, Matching};
-use crate::notices::Notices;
 use crate::peers::{Arriving, Outgoing, Parcel, PeerTable, Then};
 use crate::protocol::{Kind, Offer, decode_bytes, decode_exposed};
 use crate::request::{Carrier, Failure, Outcome, Postscript, RequestId, Requests, State};

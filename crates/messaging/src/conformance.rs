@@ -12,24 +12,9 @@ use fabric::conformance::WATCHDOG;
 use fabric::{Fabric, Heap, Payload, Peer, UserMemory};
 
 use crate::{
-    Engine, Envelope, Failure, Gather, Members, Message as Taken, Mode, Outcome, Pattern, Rank, Receiving,
-    RequestId, Scatter, Sending, Target,
+    Engine, Envelope, Failure, Gather, Message as Taken, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
+    Scatter, Sending, Target,
 };
-
-/// Members are the peers of the list, in its order.
-pub struct Listed(pub Vec<u32>);
-
-impl Members for Listed {
-    fn size(&self) -> u32 {
-        self.0.len() as u32
-    }
-    fn peer(&self, rank: Rank) -> Option<Peer> {
-        self.0.get(rank.0 as usize).copied().map(Peer)
-    }
-    fn rank(&self, peer: Peer) -> Option<Rank> {
-        self.0.iter().position(|&member| member == peer.0).map(|at| Rank(at as u32))
-    }
-}
 
 /// Runs the program of one seed on the engines of a job, rank by position.
 ///

@@ -1,8 +1,6 @@
 //! What matching looks at: source, tag, context.
 
-/// A place in a group. Not a [`fabric::Peer`]: a process of the job has one peer number and a rank per group.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Rank(pub u32);
+use recovery::Rank;
 
 /// Source, tag and context of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

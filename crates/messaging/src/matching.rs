@@ -11,8 +11,9 @@
 use std::collections::VecDeque;
 
 use fabric::{Heap, Peer};
+use recovery::Rank;
 
-use crate::envelope::{Envelope, Pattern, Rank};
+use crate::envelope::{Envelope, Pattern};
 use crate::protocol::Offer;
 use crate::queues::Queues;
 use crate::request::{Postscript, RequestId};

@@ -23,8 +23,9 @@
 //! Indices and generations name entries of the other side's request table; both are checked when they come back.
 
 use fabric::{Exposed, Header, Payload, Peer};
+use recovery::Rank;
 
-use crate::envelope::{Envelope, Rank};
+use crate::envelope::Envelope;
 use crate::peers::Parcel;
 use crate::request::{Postscript, RequestId};
 

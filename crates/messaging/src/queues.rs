@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::envelope::{Envelope, Rank};
+use recovery::Rank;
+
+use crate::envelope::Envelope;
 
 /// A queue for each envelope. The one that was used last is found by a comparison: programs send and receive many
 /// messages of one envelope in a row.

@@ -1,8 +1,9 @@
 //! Requests: operations that have begun, and how they end.
 
 use fabric::{Exposed, FabricError, Payload, Peer, Room};
+use recovery::Rank;
 
-use crate::envelope::{Envelope, Pattern, Rank};
+use crate::envelope::{Envelope, Pattern};
 use crate::matching::Probed;
 use crate::peers::Then;
 use crate::scattered::{Source, Target};

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use fabric::{Heap, Payload, Peer};
+use recovery::{Letter, Rank, Revocation, Standing, What, is_collective};
 
 use super::Core;
 use crate::awaited::Awaited;
-use crate::councils::{Letter, Revocation, What};
-use crate::envelope::{Envelope, Pattern, Rank};
-use crate::failures::{Standing, is_collective};
+use crate::envelope::{Envelope, Pattern};
 use crate::peers::{Parcel, Then};
 use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, Retracted, State};

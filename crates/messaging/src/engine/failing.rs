@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use fabric::{Fabric, FabricError, Fault, Peer};
+use recovery::{Contribution, Decision, Failures, Revocation, Standing};
 
 use super::Engine;
-use crate::agreement::{Contribution, Decision};
 use crate::arrivals::Told;
-use crate::councils::Revocation;
 use crate::envelope::Pattern;
-use crate::failures::{Failures, Standing};
 use crate::peers::{Parcel, Then};
 use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, State};
@@ -231,10 +229,11 @@ const TURNS_TO_TELL: u32 = 64;
 mod tests {
     use fabric::simulated::{Network, Weather};
     use fabric::{Heap, Payload, Sink as _};
+    use recovery::Rank;
 
     use super::*;
     use crate::engine::{EveryoneHere, Settings};
-    use crate::envelope::{Envelope, Rank};
+    use crate::envelope::Envelope;
     use crate::request::Mode;
 
     #[test]
@@ -324,7 +323,7 @@ mod tests {
             Engine::new(network.endpoint(Peer(0)), 4, Box::new(EveryoneHere), Settings::default());
         let failures = engine.failures().clone();
         let watch = |context: u32, members: &[u32]| {
-            let members = Arc::new(crate::conformance::Listed(members.to_vec()));
+            let members = Arc::new(recovery::MemberList(members.to_vec()));
             failures.watch(context, context.into(), Rank(0), members)
         };
         let died = |who| FabricError { fabric: "test", fault: Fault::Died, what: format!("{who} died") };

@@ -1,10 +1,11 @@
 //! Which operations are not over, for people who wonder why a call does not return.
 
 use fabric::{Fabric, Peer};
+use recovery::Rank;
 
 use super::{Engine, Interest};
 use crate::awaited::Awaited;
-use crate::envelope::{Pattern, Rank};
+use crate::envelope::Pattern;
 use crate::request::{RequestId, State};
 
 /// An operation that is not over.

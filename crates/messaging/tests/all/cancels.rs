@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer, UserMemory};
-use messaging::conformance::Listed;
+use messaging::MemberList;
 use messaging::{
     Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
     Sending, Settings,
@@ -336,7 +336,7 @@ fn one_that_is_cancelled_in_a_communicator_that_is_revoked_meanwhile_ends() {
                 let standings: Vec<_> = (0..2u32)
                     .map(|here| {
                         let failures = pair[here as usize].failures().clone();
-                        failures.watch(CONTEXT, 1, Rank(here), Arc::new(Listed(vec![0, 1])))
+                        failures.watch(CONTEXT, 1, Rank(here), Arc::new(MemberList(vec![0, 1])))
                     })
                     .collect();
                 let request = send(&mut pair[0], 1, TAG, 0, kind).expect("it waits for its receiver");

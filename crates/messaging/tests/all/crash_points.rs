@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer, UserMemory};
-use messaging::conformance::Listed;
+use messaging::MemberList;
 use messaging::{
     Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
     Scatter, Sending, Settings, Standing, Target,
@@ -112,7 +112,7 @@ impl World {
             let fabric = network.endpoint(Peer(here));
             let engine = Engine::new(fabric, RANKS, Box::new(EveryoneHere), Settings::default());
             let standing =
-                engine.failures().watch(CONTEXT, 1, Rank(here), Arc::new(Listed((0..RANKS).collect())));
+                engine.failures().watch(CONTEXT, 1, Rank(here), Arc::new(MemberList((0..RANKS).collect())));
             let (sends, receives, heard) = (Vec::new(), Vec::new(), Vec::new());
             Process { here, engine, standing, sends, receives, heard, begun: 0, turns: 0 }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer};
-use messaging::conformance::Listed;
+use messaging::MemberList;
 use messaging::{
     Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending,
     Settings, Standing,
@@ -41,7 +41,7 @@ impl World {
                     context,
                     u64::from(context),
                     Rank(rank),
-                    Arc::new(Listed(members.to_vec())),
+                    Arc::new(MemberList(members.to_vec())),
                 )
             });
             watched.collect::<Vec<_>>()
@@ -455,7 +455,7 @@ fn a_revocation_that_is_told_again_when_its_communicator_is_forgotten_slows_nobo
     let _ = world.send(0, 1, PAIR, 8);
     world.settle();
     let watch = |world: &World, at: u32, number: u32| {
-        let members = Arc::new(Listed(vec![0, 1, 2]));
+        let members = Arc::new(MemberList(vec![0, 1, 2]));
         world.engines[at as usize].failures().watch(2 * number, u64::from(number), Rank(at), members)
     };
     let (first, _second) = (watch(&world, 0, 20), watch(&world, 1, 20));
@@ -482,7 +482,7 @@ fn a_revocation_that_is_told_again_when_its_communicator_is_forgotten_slows_nobo
 #[test]
 fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
     let mut world = World::new();
-    let members = || Arc::new(Listed(vec![0, 1]));
+    let members = || Arc::new(MemberList(vec![0, 1]));
     let first = world.engines[0].failures().watch(40, 40, Rank(0), members());
     world.engines[0].revoke(&first);
     world.settle();

@@ -13,7 +13,6 @@ use collectives::{
 };
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Peer};
-use messaging::conformance;
 use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Settings, Standing};
 
 use super::cases::Case;
@@ -386,7 +385,7 @@ impl Attempt {
 }
 
 fn watch(engine: &Engine<Simulated>, generation: u32, here: u32, living: &[u32]) -> Arc<Standing> {
-    let members = Arc::new(conformance::Listed(living.to_vec()));
+    let members = Arc::new(messaging::MemberList(living.to_vec()));
     let rank = members.rank(Peer(here)).expect("it lives");
     engine.failures().watch(context(generation), u64::from(generation) + 1, rank, members)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabric::Peer;
 use fabric::simulated::{Network, Simulated, Weather};
-use messaging::conformance::Listed;
+use messaging::MemberList;
 use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank, Settings, Standing};
 
 use super::{ALL, World, is_revoked};
@@ -16,7 +16,7 @@ fn in_a_storm(size: u32, seed: u64) -> (Network, Vec<Engine<Simulated>>, Vec<Arc
     let engine =
         |rank| Engine::new(network.endpoint(Peer(rank)), size, Box::new(EveryoneHere), Settings::default());
     let engines: Vec<Engine<Simulated>> = (0..size).map(engine).collect();
-    let members: Arc<Listed> = Arc::new(Listed((0..size).collect()));
+    let members: Arc<MemberList> = Arc::new(MemberList((0..size).collect()));
     let watch = |(engine, rank): (&Engine<Simulated>, u32)| {
         let members: Arc<dyn Members> = members.clone();
         engine.failures().watch(0, 5, Rank(rank), members)

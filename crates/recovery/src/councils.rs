@@ -9,27 +9,38 @@ use std::sync::{Arc, Weak};
 use fabric::Peer;
 
 use crate::agreement::{Agreement, Contribution, Decision, GOES_ON, Outbox, Word};
-use crate::envelope::Rank;
-use crate::failures::{Members, Standing};
+use crate::failures::Standing;
+use crate::{Members, Rank};
 
 /// A message, and for whom.
-pub(crate) struct Letter {
+pub struct Letter {
+    /// The process it is for.
     pub to: Peer,
+    /// The [identity](Standing::identity) of the communicator.
     pub identity: u64,
+    /// What it says.
     pub what: What,
 }
 
 /// What members tell each other.
-pub(crate) enum What {
+pub enum What {
     /// A word of the agreement with that number.
-    Agree { number: u32, word: Word },
+    Agree {
+        /// Which of the communicator's agreements, in the order of the calls.
+        number: u32,
+        /// What the member says in it.
+        word: Word,
+    },
     /// The communicator is revoked.
-    Revoke { context: u32 },
+    Revoke {
+        /// The even one of its two contexts.
+        context: u32,
+    },
 }
 
 /// All of them at a process.
 #[derive(Default)]
-pub(crate) struct Councils {
+pub struct Councils {
     all: HashMap<u64, Council>,
     /// How many were opened.
     opened: u64,
@@ -85,7 +96,7 @@ struct Revoked {
 
 /// Where a revocation comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Revocation {
+pub enum Revocation {
     /// This process revokes.
     Here,
     /// Others know already, or learn of it as this process has.
@@ -95,14 +106,14 @@ pub(crate) enum Revocation {
 impl Revocation {
     /// Whether others of so many members are told by the next turn only (decision 0061). Where they are few, who revokes tells
     /// all: what the others tell is for the case that it has died over it, and who waits here comes first.
-    pub(crate) fn is_told_later(self, size: u32) -> bool {
+    pub fn is_told_later(self, size: u32) -> bool {
         self == Revocation::Heard && size <= FEW
     }
 }
 
 impl Councils {
     /// Takes part in the next agreement of a communicator; the answer is its number.
-    pub(crate) fn contribute(
+    pub fn contribute(
         &mut self,
         standing: &Arc<Standing>,
         mine: Contribution,
@@ -123,7 +134,7 @@ impl Councils {
 
     /// This process gives up: to the agreement that is next, or under way and without its part, it brings nothing, so that nobody
     /// waits for it there. Once somebody has, nobody needs to any more.
-    pub(crate) fn give_up(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
+    pub fn give_up(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
         let identity = standing.identity();
         if !self.all.contains_key(&identity) {
             self.open(standing, failed, letters);
@@ -134,7 +145,7 @@ impl Councils {
     }
 
     /// This process brings nothing to the agreement with that number, if it has brought nothing yet, and does not ask for its decision.
-    pub(crate) fn pass(&mut self, standing: &Standing, number: u32, letters: &mut Vec<Letter>) {
+    pub fn pass(&mut self, standing: &Standing, number: u32, letters: &mut Vec<Letter>) {
         let identity = standing.identity();
         if let Some(council) = self.all.get_mut(&identity) {
             council.pass(identity, number, letters);
@@ -142,24 +153,24 @@ impl Councils {
     }
 
     /// Whether somebody has given up, as far as it is decided.
-    pub(crate) fn is_given_up(&self, standing: &Standing) -> bool {
+    pub fn is_given_up(&self, standing: &Standing) -> bool {
         self.all.get(&standing.identity()).is_some_and(|council| council.is_given_up)
     }
 
     /// How an agreement ended, if it did; it is told once.
-    pub(crate) fn take_decision(&mut self, standing: &Standing, number: u32) -> Option<Decision> {
+    pub fn take_decision(&mut self, standing: &Standing, number: u32) -> Option<Decision> {
         let outcomes = &mut self.all.get_mut(&standing.identity())?.outcomes;
         let at = outcomes.iter().position(|(known, _)| *known == number)?;
         Some(outcomes.swap_remove(at).1)
     }
 
     /// The number of the agreement that a communicator's members take part in next, or are in.
-    pub(crate) fn current(&self, standing: &Standing) -> u32 {
+    pub fn current(&self, standing: &Standing) -> u32 {
         self.all.get(&standing.identity()).map_or(0, |council| council.number)
     }
 
     /// A word from a member; true when it has brought a decision about.
-    pub(crate) fn hear(
+    pub fn hear(
         &mut self,
         from: Peer,
         identity: u64,
@@ -180,7 +191,7 @@ impl Councils {
     }
 
     /// A process has failed; true when that has brought a decision about.
-    pub(crate) fn lose(&mut self, peer: Peer, letters: &mut Vec<Letter>) -> bool {
+    pub fn lose(&mut self, peer: Peer, letters: &mut Vec<Letter>) -> bool {
         let mut decided = false;
         for (&identity, council) in &mut self.all {
             let Some(Rank(rank)) = council.members.rank(peer) else { continue };
@@ -205,7 +216,7 @@ impl Councils {
 
     /// A communicator is revoked, here or by a message. All members are told, as far as this one is the one to do so; of what is
     /// known already nobody is.
-    pub(crate) fn revoke(
+    pub fn revoke(
         &mut self,
         standing: &Arc<Standing>,
         from: Revocation,
@@ -236,7 +247,7 @@ impl Councils {
     }
 
     /// A communicator is revoked that is not known here yet, or not any more; true where that is to be looked out for.
-    pub(crate) fn revoke_unknown(&mut self, identity: u64) -> bool {
+    pub fn revoke_unknown(&mut self, identity: u64) -> bool {
         let is_known = self.revoked.contains_key(&identity) || self.past.contains(&identity);
         let is_noted = !is_known && self.unknown.len() < STRAYS_MAX;
         if is_noted {
@@ -246,12 +257,12 @@ impl Councils {
     }
 
     /// Whether a communicator that has become known was revoked before.
-    pub(crate) fn was_revoked(&self, identity: u64) -> bool {
+    pub fn was_revoked(&self, identity: u64) -> bool {
         self.unknown.contains(&identity)
     }
 
     /// Whether a communicator was revoked that is not known here yet.
-    pub(crate) fn any_unknown(&self) -> bool {
+    pub fn any_unknown(&self) -> bool {
         !self.unknown.is_empty()
     }
 
@@ -422,13 +433,13 @@ const GONE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::Listed;
+    use crate::MemberList;
     use crate::failures::Failures;
 
     /// Whom a member tells, by rank, of so many of whom those have failed.
     fn told(size: u32, here: u32, from: Revocation, failed: &[u32]) -> Vec<u32> {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
-        let standing = failures.watch(8, 1, Rank(here), Arc::new(Listed((0..size).collect())));
+        let standing = failures.watch(8, 1, Rank(here), Arc::new(MemberList((0..size).collect())));
         let failed: Vec<Peer> = failed.iter().map(|&rank| Peer(rank)).collect();
         councils.revoke(&standing, from, &failed, &mut letters);
         letters.iter().map(|letter| letter.to.0).collect()
@@ -448,7 +459,7 @@ mod tests {
     #[test]
     fn communicators_that_were_revoked_and_are_gone_are_forgotten() {
         let (mut councils, failures, mut letters) = (Councils::default(), Failures::default(), Vec::new());
-        let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(Listed(vec![0, 1])));
+        let watch = |identity| failures.watch(8, identity, Rank(0), Arc::new(MemberList(vec![0, 1])));
         let end = if cfg!(miri) { 4 * GONE_MAX as u64 } else { 1000 };
         // More than are kept of those that are gone.
         let (first, kept) = (2 * GONE_MAX as u64, (1..2 * GONE_MAX as u64).map(watch).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use fabric::Peer;
 
 /// The notices of a process.
 #[derive(Default)]
-pub(crate) struct Notices {
+pub struct Notices {
     /// This process, where it tells others.
     here: Option<Peer>,
     /// How many of the failures that are known, in their order, somebody was told of.

@@ -51,7 +51,7 @@ impl Standing {
 
 impl Failures {
     /// The communicators that the failure of a process revokes, in the order of their contexts.
-    pub(crate) fn revoked_by(&self, peer: Peer) -> Vec<Arc<Standing>> {
+    pub fn revoked_by(&self, peer: Peer) -> Vec<Arc<Standing>> {
         let book = self.hold();
         let reached = |watch: &Watch| watch.standing.upgrade().filter(|of| watch.is_reached(of, peer));
         let mut revoked: Vec<_> = book.watched.values().filter_map(reached).collect();
@@ -79,14 +79,14 @@ const ALL: [ErrorRange; 3] = [ErrorRange::Local, ErrorRange::Group, ErrorRange::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::Listed;
-    use crate::envelope::Rank;
+    use crate::MemberList;
+    use crate::Rank;
 
     #[test]
     fn a_failure_revokes_those_that_it_reaches() {
         let failures = Failures::default();
         let watch = |context, range, members: &[u32]| {
-            let standing = failures.watch(context, 0, Rank(0), Arc::new(Listed(members.to_vec())));
+            let standing = failures.watch(context, 0, Rank(0), Arc::new(MemberList(members.to_vec())));
             standing.set_range(range);
             standing
         };
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn who_comes_into_the_place_of_the_dead_finds_the_same_range() {
         let failures = Failures::default();
-        let before = failures.watch(4, 3, Rank(0), Arc::new(Listed(vec![6, 7])));
+        let before = failures.watch(4, 3, Rank(0), Arc::new(MemberList(vec![6, 7])));
         before.set_range(ErrorRange::Group);
-        let after = failures.settle_among(&before, vec![Peer(7)], Arc::new(Listed(vec![6, 9])));
+        let after = failures.settle_among(&before, vec![Peer(7)], Arc::new(MemberList(vec![6, 9])));
         assert_eq!((after.range(), failures.revoked_by(Peer(9)).len()), (ErrorRange::Group, 1));
     }
 

@@ -30,7 +30,7 @@ pub const GOES_ON: u64 = 1 << 61;
 
 impl Contribution {
     /// That of a member that has given up.
-    pub(crate) fn nothing() -> Contribution {
+    pub fn nothing() -> Contribution {
         Contribution { flags: 0, acknowledged: BTreeSet::new(), count: 0 }
     }
 }
@@ -69,7 +69,7 @@ impl Counts {
 
 /// What a branch of the tree has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Brought {
+pub struct Brought {
     flags: u64,
     /// Whether all in it have acknowledged the earlier failures.
     is_acknowledged: bool,
@@ -88,7 +88,7 @@ impl Brought {
 
 /// What members tell each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Word {
+pub enum Word {
     /// Up the tree: what a whole branch has brought.
     Up(Brought),
     /// Down the tree.
@@ -103,7 +103,7 @@ pub(crate) enum Word {
 
 /// One agreement, as one of its members sees it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Agreement {
+pub struct Agreement {
     size: u32,
     here: u32,
     /// Whom an earlier decision has left behind: they are not in the tree.
@@ -133,34 +133,34 @@ enum Way {
 }
 
 /// What is to be sent, and to whom.
-pub(crate) type Outbox = Vec<(u32, Word)>;
+pub type Outbox = Vec<(u32, Word)>;
 
 impl Agreement {
     /// An agreement of `size` members, of whom those in `before` were left behind by an earlier decision.
-    pub(crate) fn new(size: u32, here: u32, before: BTreeSet<u32>) -> Agreement {
+    pub fn new(size: u32, here: u32, before: BTreeSet<u32>) -> Agreement {
         let failed = before.clone();
         let way = Way::Tree { brought: BTreeMap::new(), is_up: false };
         Agreement { size, here, before, failed, mine: None, way, decision: None }
     }
 
     /// The decision, once there is one.
-    pub(crate) fn decision(&self) -> Option<&Decision> {
+    pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
     }
 
     /// Who is known to have failed.
-    pub(crate) fn failed(&self) -> &BTreeSet<u32> {
+    pub fn failed(&self) -> &BTreeSet<u32> {
         &self.failed
     }
 
     /// This member takes part.
-    pub(crate) fn contribute(&mut self, mine: Contribution, out: &mut Outbox) {
+    pub fn contribute(&mut self, mine: Contribution, out: &mut Outbox) {
         self.mine.get_or_insert(mine);
         self.advance(out);
     }
 
     /// A member has failed.
-    pub(crate) fn lose(&mut self, rank: u32, out: &mut Outbox) {
+    pub fn lose(&mut self, rank: u32, out: &mut Outbox) {
         if self.failed.insert(rank) {
             if let Way::Led { heard, .. } = &mut self.way {
                 heard.remove(&rank);
@@ -170,7 +170,7 @@ impl Agreement {
     }
 
     /// A member has said something. The dead say nothing any more.
-    pub(crate) fn hear(&mut self, from: u32, word: Word, out: &mut Outbox) {
+    pub fn hear(&mut self, from: u32, word: Word, out: &mut Outbox) {
         if self.failed.contains(&from) || from >= self.size || from == self.here {
             return;
         }
@@ -338,7 +338,8 @@ fn combined(all: impl Iterator<Item = (Contribution, BTreeSet<u32>)>) -> Decisio
 
 /// Words as bytes: what, flags, whether acknowledged, the least and the most count, then lists of ranks, each behind its length.
 impl Word {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The bytes that members send each other.
+    pub fn encode(&self) -> Vec<u8> {
         let decided = |decision: &Decision| Brought {
             flags: decision.flags,
             is_acknowledged: decision.is_acknowledged,
@@ -368,8 +369,8 @@ impl Word {
         bytes
     }
 
-    /// `None` for what no member of `size` writes.
-    pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Word> {
+    /// The word that those bytes are, among `size` members; `None` for what no member writes.
+    pub fn decode(bytes: &[u8], size: u32) -> Option<Word> {
         let mut reader = Reader { bytes };
         let (what, acknowledged) = (reader.word()?, reader.word()?);
         let (flags, least, most) = (reader.number()?, reader.number()?, reader.number()?);

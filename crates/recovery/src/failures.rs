@@ -9,21 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use fabric::{FabricError, Fault, Peer};
 
-use crate::envelope::Rank;
+use crate::{Members, Rank};
 
 mod range;
 
 pub use range::ErrorRange;
-
-/// The members of a communicator; of both groups, where there are two.
-pub trait Members: Send + Sync {
-    /// How many there are.
-    fn size(&self) -> u32;
-    /// The process of a rank.
-    fn peer(&self, rank: Rank) -> Option<Peer>;
-    /// The rank of a process, if it is a member.
-    fn rank(&self, peer: Peer) -> Option<Rank>;
-}
 
 /// What failures have made of a communicator. Who has the communicator keeps this; with the last of them it is gone.
 pub struct Standing {
@@ -95,7 +85,8 @@ impl Standing {
         self.is_shut() && !self.is_retired()
     }
 
-    pub(crate) fn is_strict(&self) -> bool {
+    /// Whether a failure of a member keeps the others from messages between two as well.
+    pub fn is_strict(&self) -> bool {
         self.is_strict.load(Ordering::Relaxed)
     }
 
@@ -106,16 +97,17 @@ impl Standing {
     }
 
     /// Whether another one has come into its place.
-    pub(crate) fn is_retired(&self) -> bool {
+    pub fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn retire(&self) {
+    /// Another one comes into its place.
+    pub fn retire(&self) {
         self.is_retired.store(true, Ordering::Relaxed);
     }
 
     /// Whether this process has given up what its members agree on behind each operation: none can succeed here any more.
-    pub(crate) fn gives_up(&self) -> bool {
+    pub fn gives_up(&self) -> bool {
         // One thread may say that it is atomic, and another that it is revoked: one of them sees both.
         self.is_atomic.load(Ordering::SeqCst)
             && (self.is_revoked.load(Ordering::SeqCst)
@@ -149,15 +141,18 @@ impl Standing {
         self.identity
     }
 
-    pub(crate) fn here(&self) -> u32 {
+    /// The rank of this process.
+    pub fn here(&self) -> u32 {
         self.here.0
     }
 
-    pub(crate) fn members_kept(&self) -> Arc<dyn Members> {
+    /// A share of the members, for who keeps them.
+    pub fn members_kept(&self) -> Arc<dyn Members> {
         Arc::clone(&self.members)
     }
 
-    pub(crate) fn set_revoked(&self) {
+    /// It is revoked: nothing that goes by it can succeed any more (MPI 5.0 has no such call; it is that of ULFM).
+    pub fn set_revoked(&self) {
         self.is_revoked.store(true, Ordering::SeqCst);
         self.close();
     }
@@ -224,13 +219,13 @@ impl Failures {
     }
 
     /// Whether to look at [`Failures::given_up`] since something was made, or has become so, that was broken before.
-    pub(crate) fn take_any_given_up(&self) -> bool {
+    pub fn take_any_given_up(&self) -> bool {
         self.any_given_up.load(Ordering::Relaxed) && self.any_given_up.swap(false, Ordering::Relaxed)
     }
 
     /// The communicators in which this process has given up what their members agree on behind each operation, in the order of their
     /// contexts.
-    pub(crate) fn given_up(&self) -> Vec<Arc<Standing>> {
+    pub fn given_up(&self) -> Vec<Arc<Standing>> {
         let book = self.hold();
         let standings = book.watched.values().filter_map(|watch| watch.standing.upgrade());
         let mut given_up: Vec<_> = standings.filter(|standing| standing.gives_up()).collect();
@@ -252,13 +247,13 @@ impl Failures {
     }
 
     /// Whether it is known that this process has failed.
-    pub(crate) fn knows(&self, peer: Peer) -> bool {
+    pub fn knows(&self, peer: Peer) -> bool {
         self.hold().failed.iter().any(|(known, _)| *known == peer)
     }
 
     /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach of this process alone,
     /// as where its descriptors are short.
-    pub(crate) fn dead(&self) -> Vec<Peer> {
+    pub fn dead(&self) -> Vec<Peer> {
         let book = self.hold();
         book.failed.iter().filter(|(_, error)| error.fault == Fault::Died).map(|(peer, _)| *peer).collect()
     }
@@ -345,7 +340,7 @@ impl Failures {
 
     /// Notes a failure; the answer is the contexts of the communicators that it concerns: the odd one where it concerns collective
     /// operations only, since the place was blank before. One that is known concerns none.
-    pub(crate) fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
+    pub fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
         let mut book = self.hold();
         if book.failed.iter().any(|(known, _)| *known == peer) {
             return Vec::new();
@@ -377,7 +372,7 @@ impl Failures {
     }
 
     /// Why nothing can be received from anybody under that context: a failure that is not acknowledged.
-    pub(crate) fn unacknowledged(&self, context: u32) -> Option<FabricError> {
+    pub fn unacknowledged(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
         let watch = book.watched.get(&context)?;
         watch.standing.upgrade()?;
@@ -386,7 +381,7 @@ impl Failures {
     }
 
     /// Why nothing can be done under that context, where a member has failed: collective operations, or everything.
-    pub(crate) fn broken(&self, context: u32) -> Option<FabricError> {
+    pub fn broken(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
         let watch = book.watched.get(&(context & !1))?;
         let standing = watch.standing.upgrade()?;
@@ -399,7 +394,7 @@ impl Failures {
     }
 
     /// Why another communicator came into the place of one: a member that it does not keep as blank has failed, if one has.
-    pub(crate) fn retired_by(&self, context: u32) -> Option<FabricError> {
+    pub fn retired_by(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
         let at = book.watched.get(&(context & !1))?.broken_by(&book.failed)?;
         Some(book.failed[at].1.clone())
@@ -412,14 +407,14 @@ impl Failures {
     }
 
     /// Whether that communicator was here, and is gone.
-    pub(crate) fn knew(&self, context: u32, identity: u64) -> bool {
+    pub fn knew(&self, context: u32, identity: u64) -> bool {
         let book = self.hold();
         let watch = book.watched.get(&(context & !1));
         watch.is_some_and(|watch| watch.identity == identity && watch.standing.strong_count() == 0)
     }
 
     /// Whether a communicator is there for whose sake calls must be kept from the shortest ways.
-    pub(crate) fn any_guarded(&self) -> bool {
+    pub fn any_guarded(&self) -> bool {
         let book = self.hold();
         book.watched
             .values()
@@ -461,7 +456,7 @@ impl Watch {
 }
 
 /// Whether that is the context of a communicator's collective operations.
-pub(crate) fn is_collective(context: u32) -> bool {
+pub fn is_collective(context: u32) -> bool {
     context & 1 == 1
 }
 
@@ -474,7 +469,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::conformance::Listed;
+    use crate::MemberList;
 
     fn died(peer: u32) -> FabricError {
         FabricError { fabric: "test", fault: Fault::Died, what: format!("process {peer} has died") }
@@ -484,8 +479,8 @@ mod tests {
     fn a_failure_concerns_those_that_it_was_a_member_of_and_is_noted_once() {
         let failures = Failures::default();
         let (two, other) = (
-            failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![7, 8]))),
-            failures.watch(6, 0, Rank(0), Arc::new(Listed(vec![7]))),
+            failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![7, 8]))),
+            failures.watch(6, 0, Rank(0), Arc::new(MemberList(vec![7]))),
         );
         assert_eq!(failures.note(Peer(8), &died(8)), [4]);
         assert_eq!(failures.note(Peer(8), &died(8)), []);
@@ -497,7 +492,7 @@ mod tests {
         );
         assert_eq!(failures.broken(5), Some(died(8)));
         assert_eq!(failures.broken(4), None, "that is the context of messages between two");
-        let late = failures.watch(10, 0, Rank(0), Arc::new(Listed(vec![1, 8])));
+        let late = failures.watch(10, 0, Rank(0), Arc::new(MemberList(vec![1, 8])));
         assert!(late.is_closed() && failures.of(&late) == [Peer(8)]);
     }
 
@@ -518,7 +513,7 @@ mod tests {
     #[test]
     fn acknowledging_covers_what_was_known_and_no_more() {
         let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![7, 8, 9])));
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![7, 8, 9])));
         failures.note(Peer(9), &died(9));
         assert_eq!(failures.acknowledge(&standing, 0), 0);
         assert_eq!(failures.unacknowledged(4), Some(died(9)));
@@ -534,7 +529,7 @@ mod tests {
     fn a_recovery_acknowledges_those_whom_it_has_decided_on_and_nobody_else() {
         // What was heard of first is not what was decided; and of one that was decided on is heard later.
         let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![6, 7, 8, 9])));
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![6, 7, 8, 9])));
         failures.note(Peer(9), &died(9));
         failures.note(Peer(8), &died(8));
         failures.settle(&standing, vec![Peer(8), Peer(7)]);
@@ -547,16 +542,16 @@ mod tests {
     #[test]
     fn who_comes_into_the_place_of_the_dead_is_a_member_as_the_others() {
         let failures = Failures::default();
-        let before = failures.watch(4, 3, Rank(0), Arc::new(Listed(vec![6, 7, 8])));
+        let before = failures.watch(4, 3, Rank(0), Arc::new(MemberList(vec![6, 7, 8])));
         failures.note(Peer(8), &died(8));
-        let after = failures.settle_among(&before, vec![Peer(8)], Arc::new(Listed(vec![6, 7, 9])));
+        let after = failures.settle_among(&before, vec![Peer(8)], Arc::new(MemberList(vec![6, 7, 9])));
         assert_eq!((after.context(), after.identity(), failures.unacknowledged(4)), (4, 3, None));
         drop(before);
         assert_eq!(failures.broken(5), Some(died(8)), "what had begun among all never ends");
         assert_eq!(failures.note(Peer(9), &died(9)), [4]);
         assert_eq!(failures.unacknowledged(4), Some(died(9)));
         failures.note(Peer(10), &died(10));
-        let _last = failures.settle_among(&after, vec![Peer(9)], Arc::new(Listed(vec![6, 7, 10])));
+        let _last = failures.settle_among(&after, vec![Peer(9)], Arc::new(MemberList(vec![6, 7, 10])));
         assert_eq!(
             failures.unacknowledged(4),
             Some(died(10)),
@@ -568,7 +563,7 @@ mod tests {
     #[test]
     fn who_is_blank_does_not_break_what_becomes_strict() {
         let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![6, 7, 8])));
+        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![6, 7, 8])));
         failures.note(Peer(8), &died(8));
         failures.settle(&standing, vec![Peer(8)]);
         standing.set_strict(true);
@@ -584,11 +579,11 @@ mod tests {
     fn communicators_that_are_gone_are_forgotten() {
         let failures = Failures::default();
         for context in 0..if cfg!(miri) { 4 * WATCHED_MIN as u32 } else { 10_000 } {
-            drop(failures.watch(2 * context, 0, Rank(0), Arc::new(Listed(vec![1]))));
+            drop(failures.watch(2 * context, 0, Rank(0), Arc::new(MemberList(vec![1]))));
         }
         assert!(failures.hold().watched.len() <= WATCHED_MIN);
-        let kept = failures.watch(2, 0, Rank(0), Arc::new(Listed(vec![1])));
-        drop(failures.watch(4, 0, Rank(0), Arc::new(Listed(vec![1]))));
+        let kept = failures.watch(2, 0, Rank(0), Arc::new(MemberList(vec![1])));
+        drop(failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![1]))));
         assert_eq!(failures.note(Peer(1), &died(1)), [2]);
         assert!(kept.is_closed());
     }
