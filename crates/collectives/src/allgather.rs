@@ -43,15 +43,6 @@ pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
 }
 
 impl Allgather {
-    /// Every way there is.
-    pub const ALL: [Allgather; 5] = [
-        Allgather::RecursiveDoubling,
-        Allgather::Bruck,
-        Allgather::Ring,
-        Allgather::Circulant,
-        Allgather::ByNode,
-    ];
-
     /// [`allgather`] in this way, or in Bruck's where this one cannot.
     #[must_use]
     pub fn schedule(self, shape: &Shape, bytes: usize, in_place: bool) -> Schedule {

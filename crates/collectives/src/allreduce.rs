@@ -54,19 +54,6 @@ pub fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool
 }
 
 impl Allreduce {
-    /// Every way there is.
-    pub const ALL: [Allreduce; 9] = [
-        Allreduce::RecursiveDoubling,
-        Allreduce::Rabenseifner,
-        Allreduce::Ring,
-        Allreduce::EachToAll,
-        Allreduce::Hub,
-        Allreduce::Circulant,
-        Allreduce::ByNode,
-        Allreduce::ByNodeInSlices,
-        Allreduce::Gathering,
-    ];
-
     /// [`allreduce`] in this way, or by recursive doubling where this one cannot.
     #[must_use]
     pub fn schedule(self, shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {

@@ -36,9 +36,6 @@ pub fn alltoallv(shape: &Shape, sends: &[Block], receives: &[Block], in_place: b
 }
 
 impl Alltoall {
-    /// Every way there is.
-    pub const ALL: [Alltoall; 3] = [Alltoall::Bruck, Alltoall::Pairwise, Alltoall::ByNode];
-
     /// [`alltoall`] in this way, or by pairs where this one cannot.
     #[must_use]
     pub fn schedule(self, shape: &Shape, bytes: usize, in_place: bool) -> Schedule {

@@ -28,9 +28,6 @@ pub fn barrier(shape: &Shape) -> Schedule {
 }
 
 impl Barrier {
-    /// Every way there is.
-    pub const ALL: [Barrier; 4] = [Barrier::Dissemination, Barrier::EachToAll, Barrier::Hub, Barrier::ByNode];
-
     /// [`barrier`] in this way.
     #[must_use]
     pub fn schedule(self, shape: &Shape) -> Schedule {

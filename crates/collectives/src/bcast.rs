@@ -41,17 +41,6 @@ pub fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
 }
 
 impl Bcast {
-    /// Every way there is.
-    pub const ALL: [Bcast; 7] = [
-        Bcast::Binomial,
-        Bcast::ScatterRing,
-        Bcast::ScatterAllgather,
-        Bcast::Circulant,
-        Bcast::BinaryTree,
-        Bcast::Chain,
-        Bcast::ByNode,
-    ];
-
     /// [`bcast`] in this way.
     #[must_use]
     pub fn schedule(self, shape: &Shape, root: Rank, bytes: usize) -> Schedule {

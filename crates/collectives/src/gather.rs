@@ -31,9 +31,6 @@ pub fn gatherv(shape: &Shape, root: Rank, bytes: usize, blocks: &[Block], in_pla
 }
 
 impl Gather {
-    /// Every way there is.
-    pub const ALL: [Gather; 2] = [Gather::Binomial, Gather::Linear];
-
     /// [`gather`] in this way.
     #[must_use]
     pub fn schedule(self, shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {

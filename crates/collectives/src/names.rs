@@ -37,9 +37,15 @@ pub(crate) trait Way: Copy + PartialEq + 'static {
     }
 }
 
-/// One operation with the names of its ways. A way without a name does not compile.
+/// One operation with the names of its ways, in the order in which they are shown. A way without a name does not compile. Of two that take the same the
+/// first is chosen.
 macro_rules! named {
     ($way:ident, $operation:ident, $($variant:ident = $name:literal),+) => {
+        impl $way {
+            /// Every way there is.
+            pub const ALL: [$way; [$($name),+].len()] = [$($way::$variant),+];
+        }
+
         impl Way for $way {
             const OPERATION: &'static str = stringify!($operation);
             const ALL: &'static [$way] = &$way::ALL;
@@ -114,10 +120,10 @@ named!(
     Ring = "ring",
     EachToAll = "each-to-all",
     Hub = "hub",
-    Gathering = "gathering",
     Circulant = "circulant",
     ByNode = "by-node",
-    ByNodeInSlices = "by-node-in-slices"
+    ByNodeInSlices = "by-node-in-slices",
+    Gathering = "gathering"
 );
 named!(
     ReduceScatter,

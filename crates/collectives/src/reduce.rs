@@ -41,16 +41,6 @@ pub fn reduce(shape: &Shape, root: Rank, count: usize, operator: Operator, in_pl
 }
 
 impl Reduce {
-    /// Every way there is.
-    pub const ALL: [Reduce; 6] = [
-        Reduce::Binomial,
-        Reduce::RingGather,
-        Reduce::Circulant,
-        Reduce::BinaryTree,
-        Reduce::Chain,
-        Reduce::ByNode,
-    ];
-
     /// [`reduce`] in this way, or up the tree where this one cannot.
     #[must_use]
     pub fn schedule(

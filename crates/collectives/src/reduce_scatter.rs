@@ -48,15 +48,6 @@ pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_pl
 }
 
 impl ReduceScatter {
-    /// Every way there is.
-    pub const ALL: [ReduceScatter; 5] = [
-        ReduceScatter::Pairwise,
-        ReduceScatter::ReduceThenScatter,
-        ReduceScatter::Circulant,
-        ReduceScatter::ByNode,
-        ReduceScatter::ByNodeInSlices,
-    ];
-
     /// [`reduce_scatter_block`] in this way, or up the tree and down where this one cannot.
     #[must_use]
     pub fn schedule(self, shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {

@@ -32,9 +32,6 @@ pub fn scatterv(shape: &Shape, root: Rank, blocks: &[Block], bytes: usize, in_pl
 }
 
 impl Scatter {
-    /// Every way there is.
-    pub const ALL: [Scatter; 2] = [Scatter::Binomial, Scatter::Linear];
-
     /// [`scatter`] in this way.
     #[must_use]
     pub fn schedule(self, shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {

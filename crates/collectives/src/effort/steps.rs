@@ -91,7 +91,8 @@ impl<'a> Terrain<'a> {
         if self.costs.node.is_eager(bytes) { 1.0 } else { 2.0 }
     }
 
-    /// One message between ranks so far apart.
+    /// One message between ranks so far apart, counted from the first rank of a part. Not for a chain through all ranks, whose hops cross
+    /// borders: see [`Terrain::hops_near`].
     pub(super) fn message(&self, bytes: usize, distance: u32) -> f64 {
         let is_near = distance < self.together && self.seating != Seating::Mixed || !self.has_nodes();
         if is_near { self.near_message(bytes, self.near_at(distance)) } else { self.far_message(bytes, 1) }

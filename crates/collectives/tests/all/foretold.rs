@@ -21,7 +21,7 @@ fn a_choice_by_formula_is_near_the_best_there_is() {
                 total += 1;
                 far += u32::from(ratio > NEAR);
                 if ratio > worst.0 {
-                    let what = format!("{collective:?}, {shape:?}: {} and not {}", chosen.0, best.0);
+                    let what = format!("{} and not {} for {collective:?}, {shape:?}", chosen.0, best.0);
                     worst = (ratio, what);
                 }
             }
