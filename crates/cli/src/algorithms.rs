@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use topology::Machine;
+use weft::collectives::node::{self, Chosen, Setting};
 use weft::collectives::{
     Border, Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Link, Nesting, Operator, Reduction,
     Rooted, Schedule, Shape, forecast,
@@ -311,6 +312,12 @@ fn explain(
             );
         }
     }
+    if asked.nodes == 1 && goes_through_memory(collective, shape) {
+        text.push_str(
+            "Blocking ones go through memory that all ranks share instead, from the fourth on a communicator on: see \"What is not \
+             foretold\" in docs/collectives.md\n",
+        );
+    }
     let schedule = match &asked.by {
         None => collective.schedule(shape),
         Some(name) => collective.schedule_by(shape, name).ok_or_else(|| {
@@ -320,6 +327,19 @@ fn explain(
     };
     steps(&mut text, asked, &schedule);
     Ok(text)
+}
+
+/// Whether blocking operations on one node go by no schedule.
+fn goes_through_memory(collective: &Collective, shape: &Shape) -> bool {
+    let setting = Setting {
+        here: shape.rank(),
+        size: shape.size(),
+        cores: shape.cores(),
+        are_copies_quick: || shape.guide().costs.copies_are_quick(),
+    };
+    (2..=node::MEMBERS_MAX).contains(&shape.size())
+        && !shape.guide().is_forced()
+        && Chosen::of(*collective, setting).is_some()
 }
 
 fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: &[Candidate], chosen: &str) {
@@ -448,6 +468,11 @@ mod tests {
         assert!(told.starts_with("allreduce of 1048576 B, 64 ranks on one node; built-in costs\n"), "{told}");
         assert!(told.contains(": chosen, the least by its formula\nRank 0: allreduce "), "{told}");
         assert!(told.contains("which --all-steps shows"), "{told}");
+        assert!(!told.contains("memory that all ranks share"), "{told}");
+        let of_few_bytes = text(&Operation::Allreduce(asked(8, 4)), "");
+        assert!(of_few_bytes.contains("memory that all ranks share"), "{of_few_bytes}");
+        let forced = text(&Operation::Allreduce(asked(8, 4)), "allreduce:ring");
+        assert!(!forced.contains("memory that all ranks share"), "{forced}");
         let told = text(&Operation::Allreduce(asked(1 << 20, 64)), "allreduce:ring");
         assert!(
             told.contains("\n* ring ") && told.contains("* ring: chosen, asked for by WEFT_COLLECTIVE"),

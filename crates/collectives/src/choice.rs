@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use messaging::Rank;
 
-use crate::collective::{Collective, Each, Reduction, Rooted};
+use crate::collective::{Collective, Reduction, Rooted};
 use crate::costs::Costs;
 use crate::effort::Terrain;
 use crate::names::{Forced, OPERATIONS, Way};
+use crate::schedule::Step;
 use crate::shape::{Cores, Operator, Shape};
 
 /// By what algorithms are chosen; the same at all ranks of a job.
@@ -24,14 +25,14 @@ pub struct Guide {
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
     /// Up to which lengths it chooses for two ranks as the built-in costs do, once somebody has asked.
-    usual_for_two: OnceLock<UsualForTwo>,
+    one_message_of_two: OnceLock<OneMessageOfTwo>,
 }
 
 impl Guide {
     /// By these costs, and by force where something is forced.
     #[must_use]
     pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        Guide { costs, forced, passed_over: AtomicU32::new(0), usual_for_two: OnceLock::new() }
+        Guide { costs, forced, passed_over: AtomicU32::new(0), one_message_of_two: OnceLock::new() }
     }
 
     /// By the built-in costs, with nothing forced.
@@ -46,35 +47,31 @@ impl Guide {
         self.forced != Forced::NOTHING
     }
 
-    /// How long what two ranks give each other may be, so that an operation is one message each way: it goes by the algorithm that the
-    /// built-in costs choose.
-    pub fn usual_for_two(&'static self) -> UsualForTwo {
-        *self.usual_for_two.get_or_init(|| match self.is_forced() {
-            true => UsualForTwo { both_give: None, one_gives: None },
-            false => UsualForTwo {
-                both_give: self.chooses_up_to(UsualForTwo::BUILT_IN.both_give, &both_give),
-                one_gives: self.chooses_up_to(UsualForTwo::BUILT_IN.one_gives, &one_gives),
-            },
+    /// Up to which lengths the schedules of two ranks in which one gives something are one message.
+    pub fn one_message_of_two(&'static self) -> OneMessageOfTwo {
+        *self.one_message_of_two.get_or_init(|| OneMessageOfTwo {
+            moved: self.one_message_up_to(&moved),
+            summed: self.one_message_up_to(&|bytes| vec![Collective::Reduce(Rank(0), sum_of(bytes))]),
         })
     }
 
-    /// Up to which length, `most` at most, it chooses for two ranks as the built-in costs do.
+    /// Up to which length all of these operations are one message, wherever the two sit.
     #[cold]
-    fn chooses_up_to(
-        &'static self,
-        most: Option<usize>,
-        of: &dyn Fn(usize) -> Vec<Collective>,
-    ) -> Option<usize> {
+    fn one_message_up_to(&'static self, of: &dyn Fn(usize) -> Vec<Collective>) -> Option<usize> {
         let places = [(Cores::Own, 1), (Cores::Own, 2), (Cores::Shared, 1), (Cores::Shared, 2)];
-        let alike = |(cores, nodes): (Cores, u32), collective: &Collective| {
-            let by = |guide| Shape::new(Rank(0), 2).on(cores).over_nodes(nodes).guided_by(guide);
-            collective.chosen(&by(self)) == collective.chosen(&by(&BUILT_IN))
+        let is_one = |(cores, nodes): (Cores, u32), collective: &Collective| {
+            let of_rank = |rank| {
+                let shape = Shape::new(Rank(rank), 2).on(cores).over_nodes(nodes).guided_by(self);
+                let steps = collective.schedule(&shape).steps;
+                steps.into_iter().filter(|step| matches!(step, Step::Send { .. })).count()
+            };
+            of_rank(0) + of_rank(1) == 1
         };
-        let are_alike = |bytes: &usize| {
+        let are_one = |bytes: &usize| {
             let operations = of(*bytes);
-            places.into_iter().all(|place| operations.iter().all(|collective| alike(place, collective)))
+            places.into_iter().all(|place| operations.iter().all(|collective| is_one(place, collective)))
         };
-        (0..=most?.ilog2()).map(|power| 1 << power).take_while(are_alike).last()
+        (0..=OneMessageOfTwo::BYTES_MAX.ilog2()).map(|power| 1 << power).take_while(are_one).last()
     }
 
     /// An operation for which the algorithm that was asked for could not serve, so that another one did; each is
@@ -143,26 +140,27 @@ pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static s
     W::ALL.iter().filter_map(foretold).collect()
 }
 
-/// Up to which lengths operations of two ranks are one message each way; none where they are not at any.
+/// Up to which lengths operations of two ranks in which one gives something are one message; none where they are not at any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UsualForTwo {
-    /// Those in which both ranks give something.
-    pub both_give: Option<usize>,
-    /// Those in which one of them does.
-    pub one_gives: Option<usize>,
+pub struct OneMessageOfTwo {
+    /// Broadcasts, gathers and scatters.
+    pub moved: Option<usize>,
+    /// Reduces.
+    pub summed: Option<usize>,
 }
 
-impl UsualForTwo {
-    /// Nobody asks of longer ones in which something is combined.
-    pub const COMBINED_BYTES_MAX: usize = 8 << 10;
-    /// By the built-in costs; longer ones are not asked for.
-    pub const BUILT_IN: UsualForTwo = UsualForTwo { both_give: Some(2 << 10), one_gives: Some(16 << 10) };
+impl OneMessageOfTwo {
+    /// Nobody asks of longer ones.
+    pub const BYTES_MAX: usize = 16 << 10;
+    /// By the built-in costs.
+    pub const BUILT_IN: OneMessageOfTwo =
+        OneMessageOfTwo { moved: Some(Self::BYTES_MAX), summed: Some(Self::BYTES_MAX) };
 
-    /// Whether an operation is one message each way in which at most so many bytes are given.
+    /// Whether an operation, a reduce or not, is one message in which at most so many bytes are given.
     #[inline(always)]
     #[must_use]
-    pub fn has(self, both: bool, bytes: usize) -> bool {
-        let most = if both { self.both_give } else { self.one_gives };
+    pub fn has(self, is_reduce: bool, bytes: usize) -> bool {
+        let most = if is_reduce { self.summed } else { self.moved };
         most.is_some_and(|most| bytes <= most)
     }
 }
@@ -172,26 +170,10 @@ fn sum_of(bytes: usize) -> Reduction {
     Reduction { count: bytes, operator, in_place: false }
 }
 
-/// The operations on so many bytes in which each of two ranks makes one message.
-fn both_give(bytes: usize) -> Vec<Collective> {
-    let each = Each { bytes, in_place: false };
-    vec![
-        Collective::Barrier,
-        Collective::Allgather(each),
-        Collective::Alltoall(each),
-        Collective::Allreduce(sum_of(bytes)),
-        Collective::ReduceScatterBlock(sum_of(bytes)),
-    ]
-}
-
-/// Those in which one of them does.
-fn one_gives(bytes: usize) -> Vec<Collective> {
+/// The operations of two ranks in which one gives so many bytes, and nothing is combined.
+fn moved(bytes: usize) -> Vec<Collective> {
     let rooted = Rooted { root: Rank(0), bytes, in_place: false };
-    let moved =
-        [Collective::Bcast { root: Rank(0), bytes }, Collective::Gather(rooted), Collective::Scatter(rooted)];
-    let combined =
-        (bytes <= UsualForTwo::COMBINED_BYTES_MAX).then(|| Collective::Reduce(Rank(0), sum_of(bytes)));
-    moved.into_iter().chain(combined).collect()
+    vec![Collective::Bcast { root: Rank(0), bytes }, Collective::Gather(rooted), Collective::Scatter(rooted)]
 }
 
 /// Where the bits begin of what was told.
@@ -274,19 +256,27 @@ mod tests {
     }
 
     #[test]
-    fn two_ranks_go_as_usual_by_nearly_all_costs() {
-        let usual = |costs| guide(costs, "").usual_for_two();
-        let twice = Link { latency_ns: 360.0, eager_byte_ns: 0.09, ..Costs::BUILT_IN.node };
-        assert_eq!(usual(Costs::BUILT_IN), UsualForTwo::BUILT_IN);
-        assert_eq!(usual(Costs { node: twice, step_ns: 50.0, ..Costs::BUILT_IN }), UsualForTwo::BUILT_IN);
-        let none = UsualForTwo { both_give: None, one_gives: None };
-        assert_eq!(guide(Costs::BUILT_IN, "allreduce:ring").usual_for_two(), none);
-        let dear = Work { fixed_ns: 1e6, byte_ns: 1e3 };
-        assert!(!usual(Costs { copy: dear, combine: dear, ..Costs::BUILT_IN }).has(true, 2048));
-        // A reduce goes by slices from some length on that is less than what is asked for.
+    fn what_two_ranks_pass_as_one_message_is_one_by_all_costs() {
+        let by = |costs| guide(costs, "").one_message_of_two();
+        assert_eq!(by(Costs::BUILT_IN), OneMessageOfTwo::BUILT_IN);
+        let quick = Link {
+            latency_ns: 39.0,
+            eager_byte_ns: 0.0314,
+            eager_bytes_max: 20480,
+            ask_ns: 78.0,
+            byte_ns: 0.0314,
+        };
+        // As some machines are: a reduce of 16 KiB goes by slices there, and what is moved does not.
+        let some = by(Costs { node: quick, step_ns: 87.4, ..Costs::BUILT_IN });
+        assert!(
+            some.has(false, 16 << 10) && some.has(true, 4 << 10) && !some.has(true, 16 << 10),
+            "{some:?}"
+        );
         let slow = Work { byte_ns: 0.16, ..Costs::BUILT_IN.combine };
-        let some = usual(Costs { combine: slow, ..Costs::BUILT_IN });
-        assert!(some.has(false, 2048) && !some.has(false, 8192), "{some:?}");
+        let some = by(Costs { combine: slow, ..Costs::BUILT_IN });
+        assert!(some.has(true, 2048) && !some.has(true, 8192), "{some:?}");
+        let forced = guide(Costs::BUILT_IN, "reduce:ring-gather").one_message_of_two();
+        assert!(!forced.has(true, 2), "{forced:?}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub use alltoall::{Alltoall, alltoall, alltoallv};
 pub use barrier::{Barrier, barrier};
 pub use bcast::{Bcast, bcast};
 pub use blocks::{Block, packed};
-pub use choice::{Guide, UsualForTwo};
+pub use choice::{Guide, OneMessageOfTwo};
 pub use collective::{Candidate, Collective, Each, Reduction, Rooted};
 pub use costs::{Border, Costs, Link, Work};
 pub use execution::{Activity, Advance, Buffers, Cause, Execution, Failed, ReduceFn, judge};

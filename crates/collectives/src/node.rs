@@ -35,6 +35,8 @@ use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::{Failure, Rank};
 
+pub use fabric::slots::MEMBERS_MAX;
+
 pub use self::chosen::{Chosen, Setting};
 pub use self::facing::Around;
 pub use self::of_two::OfTwo;

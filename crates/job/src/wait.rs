@@ -4,7 +4,7 @@
 //! that this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks
 //! here.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use collectives::Cores;
@@ -216,6 +216,12 @@ impl Patience {
         }
     }
 
+    /// Whoever waits goes to sleep, sooner than it would by itself: the clock is read, for those who ask since when.
+    #[cold]
+    pub fn is_cut_short(&mut self) {
+        self.waited();
+    }
+
     /// Since when nothing has come, as far as the clock was read.
     pub fn quiet_since(&self) -> Option<Instant> {
         self.since
@@ -230,13 +236,35 @@ impl Patience {
 ///
 /// Other ranks that wait give it back within microseconds. A program that never waits keeps it for a slice of the scheduler's, and
 /// newer kernels count what was given away as used: who only gives away hardly runs. Who sleeps loses nothing, and comes before such a
-/// program when it is woken. So after a core has stayed away for long, waits sleep at once, as many as cost together what was lost.
-#[derive(Debug, Default)]
+/// program when it is woken, but to sleep and be woken takes far longer than a yield among ranks that wait. So when much of some time was lost to
+/// such absences, waits sleep at once for a while; a single one means nothing. The while grows as long as the core still stays away
+/// when it is tried again.
+#[derive(Debug)]
 pub struct Yields {
+    begun: Instant,
     /// How often the core was given away.
     given: AtomicU32,
-    /// Waits that are to sleep, before the core is given away again.
-    sleeps: AtomicU32,
+    /// Until when each yield is timed, in nanoseconds from the beginning; 0 while only some are.
+    watched_until_ns: AtomicU64,
+    /// What was lost to long absences since then, in nanoseconds.
+    lost_ns: AtomicU64,
+    /// Until when waits sleep at once; 0 while they do not.
+    until_ns: AtomicU64,
+    /// How long they did the last time; 0 where the core has come back soon since.
+    while_ns: AtomicU64,
+}
+
+impl Default for Yields {
+    fn default() -> Yields {
+        Yields {
+            begun: Instant::now(),
+            given: AtomicU32::new(0),
+            watched_until_ns: AtomicU64::new(0),
+            lost_ns: AtomicU64::new(0),
+            until_ns: AtomicU64::new(0),
+            while_ns: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Yields {
@@ -246,32 +274,54 @@ impl Yields {
         // Threads that do so at the same time may count as one.
         let given = self.given.load(Ordering::Relaxed);
         self.given.store(given.wrapping_add(1), Ordering::Relaxed);
-        if !given.is_multiple_of(YIELDS_PER_CLOCK) {
+        if !given.is_multiple_of(YIELDS_PER_CLOCK) && self.watched_until_ns.load(Ordering::Relaxed) == 0 {
             return std::thread::yield_now();
         }
         let since = Instant::now();
         std::thread::yield_now();
-        self.note(since.elapsed());
+        self.note(since.elapsed(), self.begun.elapsed());
     }
 
-    fn note(&self, away: Duration) {
-        if away >= LONG_AWAY {
-            let sleeps = away.as_nanos() * u128::from(YIELDS_PER_CLOCK) / SLEEP_COST.as_nanos();
-            self.sleeps.store(sleeps.min(u128::from(SLEEPS_MAX)) as u32, Ordering::Relaxed);
+    /// The core was away for so long, until `now` from the beginning.
+    fn note(&self, away: Duration, now: Duration) {
+        let (away_ns, now_ns) = (away.as_nanos() as u64, now.as_nanos() as u64);
+        let is_watch_over = now_ns.saturating_sub(away_ns) >= self.watched_until_ns.load(Ordering::Relaxed);
+        if is_watch_over {
+            self.watched_until_ns.store(0, Ordering::Relaxed);
+            self.while_ns.store(0, Ordering::Relaxed);
+            self.lost_ns.store(0, Ordering::Relaxed);
         }
+        if away < LONG_AWAY {
+            return;
+        }
+        let watch_ns = WATCH.as_nanos() as u64;
+        if is_watch_over {
+            self.watched_until_ns.store(now_ns + watch_ns, Ordering::Relaxed);
+        }
+        let lost_ns = self.lost_ns.load(Ordering::Relaxed) + away_ns;
+        let last = self.while_ns.load(Ordering::Relaxed);
+        if last == 0 && lost_ns < LOST_MAX.as_nanos() as u64 {
+            return self.lost_ns.store(lost_ns, Ordering::Relaxed);
+        }
+        let next = (2 * last).clamp(LOST_MAX.as_nanos() as u64, WHILE_MAX.as_nanos() as u64);
+        self.while_ns.store(next, Ordering::Relaxed);
+        self.until_ns.store(now_ns + next, Ordering::Relaxed);
+        self.watched_until_ns.store(now_ns + next + watch_ns, Ordering::Relaxed);
     }
 
     /// Whether who waits now had better sleep.
     #[inline]
     pub fn are_slow(&self) -> bool {
-        self.sleeps.load(Ordering::Relaxed) > 0
+        self.until_ns.load(Ordering::Relaxed) != 0 && self.are_slow_at(self.begun.elapsed())
     }
 
-    /// The same for who then does so.
-    pub fn take_sleep(&self) -> bool {
-        let left = self.sleeps.load(Ordering::Relaxed);
-        self.sleeps.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
+    #[cold]
+    fn are_slow_at(&self, now: Duration) -> bool {
+        let are_slow = (now.as_nanos() as u64) < self.until_ns.load(Ordering::Relaxed);
+        if !are_slow {
+            self.until_ns.store(0, Ordering::Relaxed);
+        }
+        are_slow
     }
 }
 
@@ -302,10 +352,12 @@ const YIELD: Duration = Duration::from_millis(2);
 pub const LONG_AWAY: Duration = Duration::from_millis(1);
 /// The clock is read around one of so many yields: twice, it takes a tenth of what a yield does.
 const YIELDS_PER_CLOCK: u32 = 8;
-/// What it costs to sleep and be woken rather than to give the core away, both sides together.
-const SLEEP_COST: Duration = Duration::from_micros(5);
-/// However long a process was stopped.
-const SLEEPS_MAX: u32 = 10_000;
+/// After a long absence all yields of so long are timed.
+const WATCH: Duration = Duration::from_millis(25);
+/// When as much of that was lost, waits sleep at once, first for as long again.
+const LOST_MAX: Duration = Duration::from_millis(10);
+/// And for so long at most: a slice that is lost whenever a yield is tried again is little beside that.
+const WHILE_MAX: Duration = Duration::from_millis(160);
 
 #[cfg(test)]
 mod tests {
@@ -352,17 +404,40 @@ mod tests {
 
     #[test]
     fn a_core_that_stays_away_is_slept_for() {
-        let yields = Yields::default();
-        yields.note(LONG_AWAY / 2);
-        assert!(!yields.are_slow() && !yields.take_sleep());
-        yields.note(LONG_AWAY);
-        assert!(yields.are_slow());
-        let sleeps = (0..SLEEPS_MAX).take_while(|_| yields.take_sleep()).count();
-        let lost = LONG_AWAY * YIELDS_PER_CLOCK;
-        assert_eq!(sleeps as u128, lost.as_nanos() / SLEEP_COST.as_nanos(), "as many as the yields cost");
-        assert!(!yields.are_slow(), "it is tried again");
-        yields.note(Duration::from_secs(3600));
-        assert_eq!((0..).take_while(|_| yields.take_sleep()).count(), SLEEPS_MAX as usize);
+        let (yields, ms) = (Yields::default(), Duration::from_millis);
+        let sleeps_from_to = |from: Duration, to: Duration| {
+            yields.until_ns.load(Ordering::Relaxed) != 0
+                && yields.are_slow_at(from)
+                && yields.are_slow_at(to - ms(1))
+                && !yields.are_slow_at(to)
+        };
+        let slice = ms(4);
+        yields.note(slice, ms(10));
+        yields.note(ms(0), ms(15));
+        assert!(!yields.are_slow(), "once means nothing");
+        yields.note(slice, ms(45));
+        yields.note(slice, ms(85));
+        assert!(!yields.are_slow(), "nor now and then");
+        yields.note(slice, ms(90));
+        yields.note(ms(0), ms(91));
+        yields.note(slice, ms(100));
+        assert!(sleeps_from_to(ms(100), ms(100) + LOST_MAX), "most of the time");
+        yields.note(slice, ms(120));
+        assert!(sleeps_from_to(ms(120), ms(120) + 2 * LOST_MAX), "it is still away");
+        let mut now = ms(120);
+        for _ in 0..8 {
+            now += Duration::from_nanos(yields.while_ns.load(Ordering::Relaxed)) + 2 * slice;
+            yields.note(slice, now);
+        }
+        assert!(sleeps_from_to(now, now + WHILE_MAX));
+        let over = now + WHILE_MAX + WATCH;
+        yields.note(ms(0), over);
+        yields.note(slice, over + slice);
+        assert!(!yields.are_slow_at(over + slice), "it has come back soon meanwhile");
+        // A process that was stopped for an hour loses little more.
+        let hour = Duration::from_secs(3600);
+        yields.note(hour, over + hour);
+        assert!(sleeps_from_to(over + hour, over + hour + LOST_MAX));
     }
 
     #[test]

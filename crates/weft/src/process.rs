@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use collectives::{Cores, Guide, UsualForTwo};
+use collectives::{Cores, Guide, OneMessageOfTwo};
 use fabric::{Bell, Fabric, Peer};
 use job::config::FtMode;
 use job::crowd::Crowd;
@@ -199,11 +200,15 @@ impl Process {
         self.guide.get().copied().unwrap_or_else(Guide::built_in)
     }
 
-    /// Up to which lengths operations of two ranks are one message each way.
+    /// Up to which lengths operations of two ranks are one message.
     #[inline(always)]
-    pub(crate) fn usual_for_two(&self) -> UsualForTwo {
+    pub(crate) fn one_message_of_two(&self) -> OneMessageOfTwo {
         let guide = self.guide();
-        if std::ptr::eq(guide, Guide::built_in()) { UsualForTwo::BUILT_IN } else { guide.usual_for_two() }
+        if std::ptr::eq(guide, Guide::built_in()) {
+            OneMessageOfTwo::BUILT_IN
+        } else {
+            guide.one_message_of_two()
+        }
     }
 
     /// Tells who sits on which node of several; all processes are told the same, before they talk.
@@ -430,9 +435,12 @@ impl Process {
         drop(engine);
         if answer.is_none() && happened == 0 && self.policy == Policy::SharedCore {
             let misses = self.misses.fetch_add(1, Ordering::Relaxed);
-            let looks = if self.yields.are_slow() { LOOKS_PER_SLOW_YIELD } else { LOOKS_PER_YIELD };
-            if misses.is_multiple_of(looks) && !self.yields.take_sleep() {
-                self.yields.give_away();
+            if misses.is_multiple_of(LOOKS_PER_YIELD) {
+                if !self.yields.are_slow() {
+                    self.yields.give_away();
+                } else if misses.is_multiple_of(LOOKS_PER_NAP) {
+                    std::thread::sleep(SHORT_NAP);
+                }
             }
         }
         answer
@@ -573,7 +581,9 @@ pub(crate) fn failure_text(failure: &Failure) -> Cow<'static, str> {
 
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
-/// The same where the core stays away for long: so many looks cost about what a sleep does.
-const LOOKS_PER_SLOW_YIELD: u32 = 32;
+/// Where the core stays away for long, such a program sleeps a moment once per so many looks: whoever uses the core meanwhile has most of it.
+const LOOKS_PER_NAP: u32 = 32;
+/// As short as a sleep can be, which is some ten microseconds.
+const SHORT_NAP: Duration = Duration::from_nanos(1);
 /// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.
 const EXIT_MANAGER_LOST: i32 = 137;

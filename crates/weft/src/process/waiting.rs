@@ -221,7 +221,7 @@ impl Process {
                 self.engine.give_way();
             }
             // Whoever runs then makes the turns.
-            Next::Yield if !self.yields.take_sleep() => {
+            Next::Yield if !self.yields.are_slow() => {
                 waiting.give_turns_up();
                 drop(engine);
                 self.yields.give_away();
@@ -229,6 +229,7 @@ impl Process {
             // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
             // asked now, and not after the sleep: whoever wakes is waited for.
             Next::Yield | Next::Arm => {
+                waiting.patience.is_cut_short();
                 engine.call_roll();
                 self.background.lie_down();
                 drop(engine);
@@ -266,7 +267,7 @@ impl Process {
         for _ in 0..LOOKS_STANDING_BY {
             match waiting.patience.next() {
                 Next::Look => self.rest.take(),
-                Next::Yield if !self.yields.take_sleep() => self.yields.give_away(),
+                Next::Yield if !self.yields.are_slow() => self.yields.give_away(),
                 Next::Yield | Next::Arm | Next::Sleep(_) => {
                     return self.sleep_standing_by(seen, waiting, interest);
                 }

@@ -40,7 +40,7 @@ impl Communicator {
             }
             return self.pass_message(
                 bulletin,
-                two.longest_bytes,
+                (matches!(collective, Collective::Reduce(..)), two.longest_bytes),
                 give,
                 output.part(two.place, two.got_bytes),
             );
@@ -61,7 +61,7 @@ impl Communicator {
     fn pass_message(
         &self,
         bulletin: &Bulletin,
-        bytes: usize,
+        (is_reduce, bytes): (bool, usize),
         give: Option<Payload<'static>>,
         get: UserMemory,
     ) -> Option<Result<()>> {
@@ -70,7 +70,7 @@ impl Communicator {
         let mut turn = bulletin.turn.try_hold()?;
         let is_message = !turn.has_left && turn.is_message(flow, bytes);
         drop(turn);
-        if !is_message || !inner.process.usual_for_two().has(false, bytes) {
+        if !is_message || !inner.process.one_message_of_two().has(is_reduce, bytes) {
             return None;
         }
         let with = Rank(1 - here.0);
