@@ -312,10 +312,12 @@ fn explain(
             );
         }
     }
-    if asked.nodes == 1 && goes_through_memory(collective, shape) {
-        text.push_str(
-            "Blocking ones go through memory that all ranks share instead, from the fourth on a communicator on: see \"What is not \
-             foretold\" in docs/collectives.md\n",
+    if let Some(chosen) = through_memory(asked, collective, shape) {
+        let since = if chosen.at_once { "the first" } else { "the fourth" };
+        let _ = writeln!(
+            text,
+            "Blocking ones may go through memory that all ranks share instead, from {since} on a communicator on: see \"What is not \
+             foretold\" in docs/collectives.md"
         );
     }
     let schedule = match &asked.by {
@@ -329,17 +331,20 @@ fn explain(
     Ok(text)
 }
 
-/// Whether blocking operations on one node go by no schedule.
-fn goes_through_memory(collective: &Collective, shape: &Shape) -> bool {
+/// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters have operators of the program,
+/// which go by messages.
+fn through_memory<'a>(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<Chosen<'a>> {
     let setting = Setting {
         here: shape.rank(),
         size: shape.size(),
         cores: shape.cores(),
         are_copies_quick: || shape.guide().costs.copies_are_quick(),
     };
-    (2..=node::MEMBERS_MAX).contains(&shape.size())
-        && !shape.guide().is_forced()
-        && Chosen::of(*collective, setting).is_some()
+    let is_on_board = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;
+    if !is_on_board || asked.ordered || shape.guide().is_forced() {
+        return None;
+    }
+    Chosen::of(*collective, setting)
 }
 
 fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: &[Candidate], chosen: &str) {

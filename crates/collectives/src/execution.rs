@@ -289,8 +289,8 @@ impl Execution {
                 break;
             }
             if let Step::Reduce { .. } = step {
-                let reduce = reduce.as_mut()?;
                 crash::point();
+                let reduce = reduce.as_mut()?;
                 if let Some((left, mut out)) = self.take_operands() {
                     reduce(left, &mut out);
                 }

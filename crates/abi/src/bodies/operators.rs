@@ -13,6 +13,7 @@ use weft::{Class, Error, Result};
 
 use crate::arguments::{buffer_span, bytes_of};
 use crate::bodies::datatypes::{self, resolve_committed};
+use crate::calls;
 use crate::claims::{Buffer, Place, Received, Sent, Variable};
 use crate::convert::UserFunction;
 use crate::entry::Target;
@@ -192,6 +193,8 @@ pub(crate) fn within() -> Option<Holding> {
 /// A thread in an operator of the program.
 pub(crate) struct Within {
     before: Option<Holding>,
+    /// What the program has called, which the operator may call other functions in.
+    called: &'static str,
 }
 
 impl Within {
@@ -199,13 +202,14 @@ impl Within {
         let before = WITHIN.get();
         // What is held outside is held inside.
         WITHIN.set(Some(before.filter(|&before| before == Holding::Engine).unwrap_or(holding)));
-        Within { before }
+        Within { before, called: calls::current() }
     }
 }
 
 impl Drop for Within {
     fn drop(&mut self) {
         WITHIN.set(self.before);
+        calls::enter(self.called);
     }
 }
 

@@ -5,9 +5,11 @@
 //! whether a board was to be had, of which rank 0 tells the others once.
 
 mod beside;
+#[cfg(test)]
+mod costs_tests;
 mod elsewhere;
 mod of_two;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod pieces_tests;
 #[cfg(test)]
 mod reads_tests;
