@@ -291,7 +291,8 @@ impl Yields {
             self.while_ns.store(0, Ordering::Relaxed);
             self.lost_ns.store(0, Ordering::Relaxed);
         }
-        if away < LONG_AWAY {
+        // While ranks start, those that wait give way to those that still load their libraries.
+        if away < LONG_AWAY || now < STARTING {
             return;
         }
         let watch_ns = WATCH.as_nanos() as u64;
@@ -352,6 +353,8 @@ const YIELD: Duration = Duration::from_millis(2);
 pub const LONG_AWAY: Duration = Duration::from_millis(1);
 /// The clock is read around one of so many yields: twice, it takes a tenth of what a yield does.
 const YIELDS_PER_CLOCK: u32 = 8;
+/// So long after the process has become part of the job a long absence means nothing.
+const STARTING: Duration = Duration::from_millis(100);
 /// After a long absence all yields of so long are timed.
 const WATCH: Duration = Duration::from_millis(25);
 /// When as much of that was lost, waits sleep at once, first for as long again.
@@ -408,18 +411,21 @@ mod tests {
         let sleeps_from_to = |from: Duration, to: Duration| {
             yields.until_ns.load(Ordering::Relaxed) != 0
                 && yields.are_slow_at(from)
-                && yields.are_slow_at(to - ms(1))
+                && yields.are_slow_at(to - Duration::from_millis(1))
                 && !yields.are_slow_at(to)
         };
         let slice = ms(4);
+        (0..5).for_each(|at| yields.note(slice, ms(5 * at)));
+        assert!(!yields.are_slow(), "others start");
+        let ms = |after: u64| STARTING + ms(after);
         yields.note(slice, ms(10));
-        yields.note(ms(0), ms(15));
+        yields.note(Duration::ZERO, ms(15));
         assert!(!yields.are_slow(), "once means nothing");
         yields.note(slice, ms(45));
         yields.note(slice, ms(85));
         assert!(!yields.are_slow(), "nor now and then");
         yields.note(slice, ms(90));
-        yields.note(ms(0), ms(91));
+        yields.note(Duration::ZERO, ms(91));
         yields.note(slice, ms(100));
         assert!(sleeps_from_to(ms(100), ms(100) + LOST_MAX), "most of the time");
         yields.note(slice, ms(120));
@@ -431,7 +437,7 @@ mod tests {
         }
         assert!(sleeps_from_to(now, now + WHILE_MAX));
         let over = now + WHILE_MAX + WATCH;
-        yields.note(ms(0), over);
+        yields.note(Duration::ZERO, over);
         yields.note(slice, over + slice);
         assert!(!yields.are_slow_at(over + slice), "it has come back soon meanwhile");
         // A process that was stopped for an hour loses little more.

@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_faster_way_is_found_and_the_other_is_tried() {
         let mut choice = PullOrPush::default();
-        assert_eq!(whole(&mut choice, 4, 0.1, 0.05), 0, "pulled first");
+        assert_eq!(whole(&mut choice, 2, 0.1, 0.05), 0, "pulled first");
         whole(&mut choice, 20, 0.1, 0.05);
         assert!(whole(&mut choice, 402, 0.1, 0.05) >= 400);
         whole(&mut choice, 640, 0.1, 0.2);
