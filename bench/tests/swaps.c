@@ -190,7 +190,7 @@ static void reduce_scatter(int count, MPI_Op op, int in_place) {
 
 static void reductions(int count, MPI_Op sum) {
     static int mine[MOST], got[MOST];
-    MPI_Op op = round_number >> rank & 1 ? sum : MPI_SUM; /* another name of the same operator */
+    MPI_Op op = round_number & 1 ? sum : MPI_SUM; /* the same at both, as MPI 5.0 section 6.9 asks: the program's own go another way */
     for (int in_place = 0; in_place < 2; in_place++) {
         scans(count, op, in_place);
         reduce_scatter(count, op, in_place);
