@@ -311,6 +311,15 @@ int jump_from_copy(MPI_Comm, int, void *, void *, void *, int *) { longjmp(befor
 
 void jump_from_operator(void *, void *, int *, MPI_Datatype *) { longjmp(before_the_call, 3); }
 
+/// Calls, and notes where a jump has left the call.
+#define NOTE_JUMP(call)                                                                                                \
+    do {                                                                                                               \
+        if (setjmp(before_the_call) == 0)                                                                              \
+            OK(call);                                                                                                  \
+        else                                                                                                           \
+            jumped = 1;                                                                                                \
+    } while (0)
+
 /// Members that combine leave a blocking operation by a jump, and those that do not go on to its end. What follows on the communicator is
 /// another operation.
 void jumps_from_operators() {
@@ -333,20 +342,11 @@ void jumps_from_operators() {
         snprintf(name, sizeof name, "longjmp from operators of %d elements", count);
         section(name);
         jumped = 0;
-        if (setjmp(before_the_call) == 0)
-            OK(MPI_Allreduce(in, out, count, MPI_INT, op, comm));
-        else
-            jumped = 1;
+        NOTE_JUMP(MPI_Allreduce(in, out, count, MPI_INT, op, comm));
         SAME(jumped, local > 1);
         jumped = 0;
-        if (setjmp(before_the_call) == 0)
-            OK(MPI_Reduce(in, out, count, MPI_INT, op, 0, comm));
-        else
-            jumped = 1;
-        if (setjmp(before_the_call) == 0)
-            OK(MPI_Scan(in, out, count, MPI_INT, op, comm));
-        else
-            jumped = 1;
+        NOTE_JUMP(MPI_Reduce(in, out, count, MPI_INT, op, 0, comm));
+        NOTE_JUMP(MPI_Scan(in, out, count, MPI_INT, op, comm));
         SAME(jumped, local > 1);
         if (setjmp(before_the_call) == 0) {
             MPI_Reduce_local(in, out, count, MPI_INT, op);

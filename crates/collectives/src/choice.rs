@@ -24,7 +24,7 @@ pub struct Guide {
     pub forced: Forced,
     /// For which operations that could not be, one bit each, and behind them of which of those it was told.
     passed_over: AtomicU32,
-    /// Up to which lengths it chooses for two ranks as the built-in costs do, once somebody has asked.
+    /// Up to which lengths operations of two ranks are one message by it, once somebody has asked.
     one_message_of_two: OnceLock<OneMessageOfTwo>,
 }
 

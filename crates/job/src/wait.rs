@@ -186,10 +186,9 @@ impl Patience {
         self.armed != Armed::No
     }
 
-    /// What to do now that a look has found nothing that is waited for.
-    #[allow(clippy::should_implement_trait)]
+    /// What to do now that a look has found nothing that is waited for. Nobody gives a core away that stays away: it is slept instead.
     #[inline]
-    pub fn next(&mut self) -> Next {
+    pub fn next(&mut self, yields: &Yields) -> Next {
         if self.is_armed() {
             return self.asleep();
         }
@@ -201,6 +200,11 @@ impl Patience {
             Policy::OwnCore => (SPIN, Next::Look),
             Policy::SharedCore | Policy::Crowd => (YIELD, Next::Yield),
         };
+        if before_limit == Next::Yield && yields.are_slow() {
+            // Who sleeps is asked since when.
+            self.waited();
+            return Next::Arm;
+        }
         if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.waited() < limit {
             before_limit
         } else {
@@ -214,12 +218,6 @@ impl Patience {
             Armed::Nothing(armed) => Next::Sleep(Some(armed)),
             _ => Next::Sleep(None),
         }
-    }
-
-    /// Whoever waits goes to sleep, sooner than it would by itself: the clock is read, for those who ask since when.
-    #[cold]
-    pub fn is_cut_short(&mut self) {
-        self.waited();
     }
 
     /// Since when nothing has come, as far as the clock was read.
@@ -384,12 +382,13 @@ mod tests {
 
     #[test]
     fn shared_cores_are_given_away_at_once_and_nobody_spins_for_ever() {
+        let cores = Yields::default();
         for policy in [Policy::OwnCore, Policy::SharedCore, Policy::Crowd] {
             let mut patience = Patience::new(policy);
             let mut looks = 0u32;
             let mut yields = 0u32;
             loop {
-                match patience.next() {
+                match patience.next(&cores) {
                     Next::Look => looks += 1,
                     Next::Yield => yields += 1,
                     Next::Arm => break,
@@ -448,11 +447,11 @@ mod tests {
 
     #[test]
     fn news_on_a_shared_core_is_worth_a_few_looks() {
-        let mut patience = Patience::new(Policy::SharedCore);
+        let (mut patience, yields) = (Patience::new(Policy::SharedCore), Yields::default());
         for _ in 0..3 {
-            assert_eq!(patience.next(), Next::Yield);
+            assert_eq!(patience.next(&yields), Next::Yield);
             patience.looked(1);
-            let looks = (0..).take_while(|_| patience.next() == Next::Look).count();
+            let looks = (0..).take_while(|_| patience.next(&yields) == Next::Look).count();
             assert_eq!(looks as u32, LOOKS_AFTER_NEWS);
         }
     }

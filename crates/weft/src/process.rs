@@ -53,6 +53,7 @@ pub struct Process {
     looks: u32,
     /// What lies between two looks in vain.
     rest: Rest,
+    /// Whether a core that is given away comes back soon.
     yields: Yields,
     /// What is known of the ranks' cores at all ranks alike.
     cores: Cores,

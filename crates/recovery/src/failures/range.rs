@@ -79,8 +79,7 @@ const ALL: [ErrorRange; 3] = [ErrorRange::Local, ErrorRange::Group, ErrorRange::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemberList;
-    use crate::Rank;
+    use crate::{MemberList, Rank};
 
     #[test]
     fn a_failure_revokes_those_that_it_reaches() {

@@ -9,7 +9,7 @@ mod beside;
 mod costs_tests;
 mod elsewhere;
 mod of_two;
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod pieces_tests;
 #[cfg(test)]
 mod reads_tests;

@@ -175,7 +175,7 @@ impl Process {
         waiting: &mut Waiting<'_>,
         waits_for: &mut impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
     ) -> Guard<'a, Engine<Fabrics>> {
-        match waiting.patience.next() {
+        match waiting.patience.next(&self.yields) {
             Next::Look if !self.engine.is_wanted() => {
                 std::hint::spin_loop();
                 engine
@@ -221,15 +221,14 @@ impl Process {
                 self.engine.give_way();
             }
             // Whoever runs then makes the turns.
-            Next::Yield if !self.yields.are_slow() => {
+            Next::Yield => {
                 waiting.give_turns_up();
                 drop(engine);
                 self.yields.give_away();
             }
             // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
             // asked now, and not after the sleep: whoever wakes is waited for.
-            Next::Yield | Next::Arm => {
-                waiting.patience.is_cut_short();
+            Next::Arm => {
                 engine.call_roll();
                 self.background.lie_down();
                 drop(engine);
@@ -265,12 +264,10 @@ impl Process {
         let seen = engine.signs();
         drop(engine);
         for _ in 0..LOOKS_STANDING_BY {
-            match waiting.patience.next() {
+            match waiting.patience.next(&self.yields) {
                 Next::Look => self.rest.take(),
-                Next::Yield if !self.yields.are_slow() => self.yields.give_away(),
-                Next::Yield | Next::Arm | Next::Sleep(_) => {
-                    return self.sleep_standing_by(seen, waiting, interest);
-                }
+                Next::Yield => self.yields.give_away(),
+                Next::Arm | Next::Sleep(_) => return self.sleep_standing_by(seen, waiting, interest),
             }
             if self.crowd.signs() != seen || !self.crowd.is_turning() {
                 break;
