@@ -24,21 +24,33 @@ pub(crate) enum Partner {
     Any,
 }
 
+/// The member of a number, where it is one and no rank is blank.
+#[inline(always)]
+pub(crate) fn member(comm: &Communicator, rank: c_int) -> Option<Rank> {
+    // What is negative is beyond all.
+    let rank = Rank(rank as u32);
+    comm.is_usual_partner(rank).then_some(rank)
+}
+
 /// A rank to send to.
 #[inline(always)]
 pub(crate) fn destination(comm: &Communicator, rank: c_int) -> Result<Partner> {
+    match member(comm, rank) {
+        Some(rank) => Ok(Partner::Rank(rank)),
+        None => no_member(comm, rank),
+    }
+}
+
+#[cold]
+fn no_member(comm: &Communicator, rank: c_int) -> Result<Partner> {
     match u32::try_from(rank) {
-        Ok(rank) if rank < comm.partners() => match comm.has_blanks() {
-            false => Ok(Partner::Rank(Rank(rank))),
-            true => among_blanks(comm, Rank(rank)),
-        },
+        Ok(rank) if rank < comm.partners() => among_blanks(comm, Rank(rank)),
         _ if rank == MPI_PROC_NULL => Ok(Partner::Nobody),
         _ => Err(bad_rank(comm, rank)),
     }
 }
 
-/// The same in a communicator with blank ranks, which are nobody, or an error.
-#[cold]
+/// A rank of a communicator with blank ranks, which are nobody, or an error.
 fn among_blanks(comm: &Communicator, rank: Rank) -> Result<Partner> {
     Ok(if comm.is_with_nobody(rank)? { Partner::Nobody } else { Partner::Rank(rank) })
 }

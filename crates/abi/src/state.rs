@@ -13,7 +13,7 @@ use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank
 
 pub(crate) use self::exit::exit;
 use self::exit::{exit_after, failing};
-pub(crate) use self::usual::{Short, usual_world, with_usual_comm};
+pub(crate) use self::usual::{usual_comm, usual_kept, usual_world};
 use crate::bodies::buffered::Slot;
 use crate::calls;
 use crate::entry::Target;
@@ -44,7 +44,7 @@ pub(crate) struct Runtime {
 /// The world and this process alone as they are since the last recovery that has put others into their places. Whoever is in one of
 /// those before has a share of it, and it goes with the last of them: a job may recover as often as it likes.
 #[derive(Default)]
-struct Later {
+pub(crate) struct Later {
     world: Option<Arc<CommObject>>,
     alone: Option<Arc<CommObject>>,
 }
@@ -327,7 +327,7 @@ impl Runtime {
     /// The communicator of all processes, with what C hangs on it.
     #[inline(always)]
     fn world_object(&self) -> Held {
-        // SAFETY: as in `with_usual_comm`.
+        // SAFETY: as in `usual_world`.
         match unsafe { WORLD.load(Ordering::Acquire).as_ref() } {
             Some(world) => Held::Fixed(world),
             None => self.later_world(),

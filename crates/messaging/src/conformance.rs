@@ -12,8 +12,8 @@ use fabric::conformance::WATCHDOG;
 use fabric::{Fabric, Heap, Payload, Peer, UserMemory};
 
 use crate::{
-    Engine, Envelope, Failure, Gather, Message as Taken, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
-    Scatter, Sending, Target,
+    Data, Engine, Envelope, Failure, Gather, Message as Taken, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Scatter, Sending, Target,
 };
 
 /// Runs the program of one seed on the engines of a job, rank by position.
@@ -76,6 +76,10 @@ impl Gather for Made {
     fn gather(&self, from: usize, into: &mut UserMemory) {
         assert!(from + into.bytes() <= self.0.len(), "more is made than there is");
         into.write_at(0, Payload::from(self.0).after(from));
+    }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        Box::new(Made(self.0))
     }
 }
 
@@ -212,10 +216,7 @@ impl<'a, F: Fabric> Run<'a, F> {
         let (engine, envelope) = (&mut self.engines[rank], message.envelope);
         let sending = match Made(message.data) {
             made if !message.made => engine.send(to, envelope, Payload::from(made.0), message.mode),
-            made if message.mode.is_standard() && engine.send_made_at_once(to, envelope, &made) => {
-                Ok(Sending::Done)
-            }
-            made => engine.send_made(to, envelope, Box::new(made), message.mode),
+            made => engine.send(to, envelope, Data::Apart(&made), message.mode),
         };
         if let Sending::Pending(request) = sending.unwrap_or_else(|error| panic!("seed {seed}: {error}")) {
             message.request = Some(request);

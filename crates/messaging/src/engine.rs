@@ -22,7 +22,7 @@ use crate::matching::{Body, Probed};
 use crate::peers::{Link, Lost};
 use crate::protocol::{Kind, eager_header};
 use crate::request::{Lent, Mode, Outcome, RequestId, State};
-use crate::scattered::{Source, Target};
+use crate::scattered::{Sendable, Target};
 
 /// Where addresses come from. Asked once per peer, when the first message goes to it.
 pub trait Directory: Send {
@@ -129,68 +129,43 @@ impl<F: Fabric> Engine<F> {
         Engine { fabric, core: Core::new(peers, settings.unexpected_bytes_max), directory }
     }
 
-    /// Sends if there is a link with nothing in its queue and the message is short; `None` when nothing has happened.
-    ///
-    /// The claim behind `payload` must hold until the send is done: see [`Payload::claim`].
-    #[inline(always)]
-    pub fn send_at_once(
-        &mut self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-    ) -> Option<Sending> {
-        let link = self.core.peers.link(to)?;
-        if !link.queue.is_empty() || payload.bytes() >= link.eager_bytes_end {
-            return None;
-        }
-        self.core.begun += 1;
-        if self.core.begun > SENDS_PER_TURN {
-            return None;
-        }
-        let header = eager_header(envelope);
-        match self.fabric.post(link.lane, &header, payload) {
-            Posted::Sent => Some(Sending::Done),
-            Posted::Partly(bytes) => Some(self.queue_eager(to, header, payload, Some(bytes))),
-            Posted::Busy => None,
-        }
-    }
-
-    /// Sends `payload` to `to` under `envelope`.
-    ///
-    /// The claim behind `payload` must hold until the send is done: see [`Payload::claim`].
+    /// Sends `data` to `to` under `envelope`. A short message to a peer that nothing waits for goes to the fabric here; what else there is
+    /// to send, [`Engine::send_by_queue`] goes on with.
     ///
     /// # Errors
     /// When the peer cannot be reached or is gone.
     #[inline(always)]
-    pub fn send(
+    pub fn send<'a>(
         &mut self,
         to: Peer,
         envelope: Envelope,
-        payload: Payload<'static>,
+        data: impl Sendable<'a>,
         mode: Mode,
     ) -> Result<Sending, Box<FabricError>> {
-        if mode.is_standard()
-            && let Some(sending) = self.send_at_once(to, envelope, payload)
+        if let Some(payload) = data.row()
+            && mode.is_standard()
+            && let Some(lane) = self.way_out(to, payload.bytes())
         {
-            return Ok(sending);
+            self.core.begun += 1;
+            let header = eager_header(envelope);
+            match self.fabric.post(lane, &header, payload) {
+                Posted::Sent => return Ok(Sending::Done),
+                Posted::Partly(bytes) => return Ok(self.queue_eager(to, header, payload, Some(bytes))),
+                Posted::Busy => {}
+            }
         }
-        self.send_slowly(to, envelope, Source::Row(payload), mode, 0)
+        self.send_by_queue(to, envelope, data.data(), mode)
     }
 
-    /// Sends like [`Engine::send`], and says what the elements of the message are: a number that the outcome of its
-    /// receive has, and that means nothing here; 0 says nothing.
-    ///
-    /// # Errors
-    /// As [`Engine::send`].
-    pub fn send_signed(
-        &mut self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-        mode: Mode,
-        signature: u32,
-    ) -> Result<Sending, Box<FabricError>> {
-        self.send_slowly(to, envelope, Source::Row(payload), mode, signature)
+    /// The lane of a message of so many bytes that may go to the fabric at once; `None` where there is no lane yet, something waits before
+    /// it, it is too long, or a turn of progress is due.
+    #[inline(always)]
+    pub fn way_out(&mut self, to: Peer, bytes: usize) -> Option<F::Lane> {
+        if self.core.begun >= SENDS_PER_TURN {
+            return None;
+        }
+        let link = self.core.peers.link(to)?;
+        (link.queue.is_empty() && bytes < link.eager_bytes_end).then_some(link.lane)
     }
 
     /// Receives the first message that `pattern` asks for to `target`. `from` is the peer behind the pattern's

@@ -27,4 +27,4 @@ pub use recovery::{
     Contribution, Counts, Decision, ErrorRange, Failures, GOES_ON, MemberList, Members, Rank, Standing,
 };
 pub use request::{Failure, Lent, Mode, Outcome, RequestId};
-pub use scattered::{Gather, Scatter, Target};
+pub use scattered::{Data, Gather, Scatter, Sendable, Target};

@@ -93,8 +93,7 @@ pub struct Outcome {
     pub bytes: usize,
     /// It was cancelled before it matched.
     pub cancelled: bool,
-    /// What the sender said of the elements of the message ([`Engine::send_signed`](crate::Engine::send_signed)); 0
-    /// where it said nothing.
+    /// What the sender said of the elements of the message ([`Data::Signed`](crate::Data::Signed)); 0 where it said nothing.
     pub signature: u32,
     /// What went wrong, if anything did. A pointer, since it hardly ever does and outcomes travel much.
     pub failure: Option<Box<Failure>>,

@@ -10,6 +10,77 @@ pub trait Gather: Send {
 
     /// Fills `into` with the bytes from `from` on; there are that many.
     fn gather(&self, from: usize, into: &mut UserMemory);
+
+    /// The same message, to outlive whatever this one borrows from.
+    fn kept(&self) -> Box<dyn Gather>;
+}
+
+/// What a send is given.
+#[derive(Clone, Copy)]
+pub enum Data<'a> {
+    /// Bytes in a row. The claim behind them must hold until the send is over: see [`Payload::claim`].
+    Row(Payload<'static>),
+    /// The same, and a number that says what elements they are. The outcome of the receive has it; it means nothing to the engine, and
+    /// 0 says nothing.
+    Signed(Payload<'static>, u32),
+    /// Bytes that are gathered from their places while the message goes. They must stay there until the send is over.
+    Apart(&'a dyn Gather),
+}
+
+/// What can be sent: a payload, or any [`Data`]. A payload that a fabric takes at once never becomes [`Data`], so that it stays in registers.
+pub trait Sendable<'a>: Copy {
+    /// The bytes, where they stand in a row and nothing is said of their elements.
+    fn row(self) -> Option<Payload<'static>>;
+
+    /// The same as any of the kinds that there are.
+    fn data(self) -> Data<'a>;
+}
+
+impl<'a> Sendable<'a> for Payload<'static> {
+    #[inline(always)]
+    fn row(self) -> Option<Payload<'static>> {
+        Some(self)
+    }
+
+    #[inline(always)]
+    fn data(self) -> Data<'a> {
+        Data::Row(self)
+    }
+}
+
+impl<'a> Sendable<'a> for Data<'a> {
+    #[inline(always)]
+    fn row(self) -> Option<Payload<'static>> {
+        if let Data::Row(payload) = self { Some(payload) } else { None }
+    }
+
+    #[inline(always)]
+    fn data(self) -> Data<'a> {
+        self
+    }
+}
+
+impl Data<'_> {
+    /// What a request keeps of it until the send is over.
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Data::Row(payload) | Data::Signed(payload, _) => Source::Row(payload),
+            Data::Apart(gather) => Source::Made(gather.kept()),
+        }
+    }
+
+    /// Length of the message.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Data::Row(payload) | Data::Signed(payload, _) => payload.bytes(),
+            Data::Apart(gather) => gather.bytes(),
+        }
+    }
+
+    /// What its sender says of its elements; 0 is nothing.
+    pub(crate) fn signature(self) -> u32 {
+        if let Data::Signed(_, signature) = self { signature } else { 0 }
+    }
 }
 
 /// The places that the bytes of a message are brought to.
@@ -56,6 +127,10 @@ impl Gather for Packed {
 
     fn gather(&self, from: usize, into: &mut UserMemory) {
         into.write_at(0, self.0.payload().after(from));
+    }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        Box::new(Packed(self.0.clone()))
     }
 }
 

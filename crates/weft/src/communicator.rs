@@ -312,6 +312,13 @@ impl Communicator {
         self.inner.group.size()
     }
 
+    /// Whether messages can be sent to that rank: it is one, and nobody is blank.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_usual_partner(&self, rank: Rank) -> bool {
+        !self.has_blanks() && self.inner.group.peer(rank).is_some()
+    }
+
     /// The rank by which messages of this communicator name that process.
     pub(crate) fn rank_of(&self, peer: Peer) -> Option<Rank> {
         self.inner.group.rank(peer)

@@ -114,5 +114,5 @@ pub mod claims {
     pub use crate::communicator::{Called, CombineFn, OwnedCombining, SentCombineFn};
     pub use crate::scattered::{Gathered, Scattered};
     pub use fabric::{Heap, Payload, Pool, Room, UserMemory, copy, made};
-    pub use messaging::{Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};
+    pub use messaging::{Data, Lent, Message, Mode, Outcome, Probed, Receiving, RequestId, Sending, Target};
 }

@@ -26,12 +26,6 @@ impl<'a> Gathered<&'a Datatype> {
         let bytes = checked_bytes(datatype, count, span.bytes())?;
         Ok(Gathered { datatype, count, span, bytes })
     }
-
-    /// The same, to outlive who has the datatype.
-    pub(crate) fn kept(&self) -> Box<Gathered> {
-        let Gathered { count, span, bytes, .. } = *self;
-        Box::new(Gathered { datatype: self.datatype.clone(), count, span, bytes })
-    }
 }
 
 impl<D: Borrow<Datatype> + Send> Gather for Gathered<D> {
@@ -42,6 +36,11 @@ impl<D: Borrow<Datatype> + Send> Gather for Gathered<D> {
     fn gather(&self, from: usize, into: &mut UserMemory) {
         let packed = datatype::pack_memory(self.datatype.borrow(), self.count, self.span, into, from as i64);
         debug_assert!(packed.is_ok(), "the span was checked");
+    }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        let Gathered { count, span, bytes, .. } = *self;
+        Box::new(Gathered { datatype: self.datatype.borrow().clone(), count, span, bytes })
     }
 }
 

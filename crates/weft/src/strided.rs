@@ -2,13 +2,13 @@
 
 use datatype::Datatype as Compiled;
 use job::error::{Class, Error, Result};
-use messaging::{Mode, Rank, Target};
+use messaging::{Data, Mode, Rank, Target};
 
 use crate::communicator::{Communicator, Status};
 use crate::memory::{Datatype, reading, writing};
 use crate::scattered::{Gathered, Scattered};
 use crate::typed::{Begins, Begun, check_tag};
-use crate::values::{compiled, gathered, refused, spread};
+use crate::values::{compiled, refused, spread};
 
 /// Some values of a slice: blocks of them, one every so many (MPI 5.0 §5.1.2, MPI_Type_vector).
 ///
@@ -131,8 +131,9 @@ impl Communicator {
     /// As [`Communicator::send`].
     pub fn send_strided<T: Datatype>(&self, values: Strided<'_, T>, to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
-        let outbound = gathered(&values.shape.datatype::<T>()?, 1, reading(values.values))?;
-        self.send_claim(outbound.payload, to, tag, Mode::Standard)
+        let datatype = values.shape.datatype::<T>()?;
+        let gathered = Gathered::new(&datatype, 1, reading(values.values))?;
+        self.send_claim(Data::Apart(&gathered), to, tag, Mode::Blocking)
     }
 
     /// Receives values to places that stand apart; what lies between them stays.
@@ -187,7 +188,7 @@ impl Communicator {
             check_tag(tag)?;
             let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
             let gathered = Gathered::new(&datatype, 1, reading(values))?;
-            let sending = self.start_send_gathered(&gathered, to, tag, Mode::Standard)?;
+            let sending = self.start_send(Data::Apart(&gathered), to, tag, Mode::Standard)?;
             Ok(Begun::Send { sending, to, tag, keeps: None })
         })
     }

@@ -23,7 +23,7 @@ impl Communicator {
     pub fn send<T: Datatype>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
         let outbound = outbound(values)?;
-        self.send_claim(outbound.payload, to, tag, Mode::Standard)
+        self.send_claim(outbound.payload, to, tag, Mode::Blocking)
     }
 
     /// Sends `values`, and returns when their receive has begun.

@@ -51,13 +51,9 @@ pub(crate) fn outbound<T: Datatype>(values: &[T]) -> Result<Outbound> {
     if const { T::SHAPE.is_dense() } {
         return Ok(Outbound { payload: reading(values), keeps: None });
     }
-    gathered(&compiled::<T>()?, values.len() as i64, reading(values))
-}
-
-/// The data of `count` elements in `memory`, packed.
-pub(crate) fn gathered(datatype: &Compiled, count: i64, memory: Payload<'_>) -> Result<Outbound> {
+    let (datatype, count) = (compiled::<T>()?, values.len() as i64);
     let heap = Heap::new(datatype.packed_bytes(count).map_err(refused)? as usize);
-    datatype::pack_memory(datatype, count, memory, &mut heap.memory(), 0).map_err(short)?;
+    datatype::pack_memory(&datatype, count, reading(values), &mut heap.memory(), 0).map_err(short)?;
     Ok(Outbound { payload: sending(&heap), keeps: Some(heap) })
 }
 

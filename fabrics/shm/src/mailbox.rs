@@ -14,12 +14,10 @@
 //! each puts its next parcel where it has just taken one away (decision 0056). One of them is the mailbox behind the line of the number, over what was
 //! there. The process on the lower seat opens the mailbox and has the first turn there; the other has it at the other shelf.
 
-use fabric::{Header, Payload, UserMemory};
+use fabric::{Header, Payload};
 
-use crate::layout::{
-    LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_AT,
-};
-use crate::memory::{Memory, Use};
+use crate::layout::{LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, PAGE, PARCEL_AT};
+use crate::memory::{Memory, Slot, Use};
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
 
@@ -220,37 +218,13 @@ impl Mailbox {
         self.latest = shelf;
     }
 
-    /// Sends a message. The mailbox [`takes`](Mailbox::takes) it.
+    /// The slot for the next message, which the mailbox [`takes`](Mailbox::takes). The turn is the other's once it is written.
     #[inline(always)]
-    pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>, lines_before: u32) {
-        debug_assert!(self.takes(payload.bytes()), "posted out of turn or beyond the room");
-        let [a, b, c, d, e, f] = header.words;
-        let front = [payload.bytes() as u32 | lines_before << 16, a, b, c, d, e, f];
+    pub fn next_slot(&mut self) -> Slot {
+        debug_assert!(self.is_ours(), "posted out of turn");
         self.number = self.number.wrapping_add(1);
         self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
-        if payload.bytes() <= LINE_PAYLOAD_BYTES_MAX {
-            return memory.publish_line(self.at(), self.number, front, payload);
-        }
-        memory.put(self.at() + LINE_PAYLOAD, payload);
-        memory.publish_line(self.at(), self.number, front, Payload::EMPTY);
-    }
-
-    /// The same for a payload of `bytes` bytes, more than a line holds, that `write` makes.
-    pub fn post_made(
-        &mut self,
-        memory: &impl Memory,
-        header: &Header,
-        bytes: usize,
-        lines_before: u32,
-        write: impl FnOnce(&mut UserMemory),
-    ) {
-        debug_assert!(self.takes(bytes) && bytes > LINE_PAYLOAD_BYTES_MAX, "posted out of turn, or in vain");
-        let [a, b, c, d, e, f] = header.words;
-        let front = [bytes as u32 | lines_before << 16, a, b, c, d, e, f];
-        memory.make(self.at() + LINE_PAYLOAD, bytes, write);
-        self.number = self.number.wrapping_add(1);
-        self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
-        memory.publish_line(self.at(), self.number, front, Payload::EMPTY);
+        Slot { at: self.at(), number: self.number }
     }
 
     /// Whether a message has come here: the turn was theirs, and they have used it.

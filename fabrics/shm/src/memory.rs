@@ -24,13 +24,13 @@ pub trait Memory {
     /// Reads words at `offset`, not atomically.
     fn take_words<const N: usize>(&self, offset: usize) -> [u32; N];
 
-    /// Writes the whole line at `offset`, a multiple of 64: what follows its sequence number, then the payload
-    /// (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), and at last the number, which makes it visible.
+    /// Writes a whole line: the payload (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), what stands before it, and at last the number, which
+    /// makes it visible.
     #[inline(always)]
-    fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
-        self.put(offset + LINE_PAYLOAD, payload);
-        self.put_words(offset + LINE_FRONT, front);
-        self.word(offset + LINE_SEQUENCE).store(sequence, Ordering::Release);
+    fn publish_line(&self, slot: Slot, front: [u32; 7], payload: Payload<'_>) {
+        self.put(slot.at + LINE_PAYLOAD, payload);
+        self.put_words(slot.at + LINE_FRONT, front);
+        self.word(slot.at + LINE_SEQUENCE).store(slot.number, Ordering::Release);
     }
 
     /// Writes the first line of an entry of a board, at `offset`, a multiple of 64: the payload (at most [`LINE_BYTES_MAX`]
@@ -87,6 +87,15 @@ pub trait Memory {
     fn read<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R;
 }
 
+/// A line that this process is to write next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Where it stands, a multiple of 64.
+    pub at: usize,
+    /// What makes it visible.
+    pub number: u32,
+}
+
 /// What memory is brought in for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
@@ -109,7 +118,7 @@ mod mapped {
     use fabric::{Payload, UserMemory};
     use memmap2::{Advice, MmapRaw};
 
-    use super::{Memory, Use};
+    use super::{Memory, Slot, Use};
     use crate::layout::{
         BOARD_BYTES_WORD, BOARD_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX,
         LINE_SEQUENCE,
@@ -281,15 +290,15 @@ mod mapped {
         }
 
         #[inline(always)]
-        fn publish_line(&self, offset: usize, sequence: u32, front: [u32; 7], payload: Payload<'_>) {
-            assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && offset.is_multiple_of(LINE));
-            let line = self.place(offset, LINE);
+        fn publish_line(&self, slot: Slot, front: [u32; 7], payload: Payload<'_>) {
+            assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && slot.at.is_multiple_of(LINE));
+            let line = self.place(slot.at, LINE);
             // SAFETY: `place` checked the bounds of the line, and its payload has room for
             // LINE_PAYLOAD_BYTES_MAX; the word is aligned as the line is, and every process touches it atomically.
             unsafe {
                 fabric::copy(payload.start(), line.add(LINE_PAYLOAD), payload.bytes());
                 line.add(LINE_FRONT).cast::<[u32; 7]>().write_unaligned(front);
-                Word::from_ptr(line.add(LINE_SEQUENCE).cast()).store(sequence, Ordering::Release);
+                Word::from_ptr(line.add(LINE_SEQUENCE).cast()).store(slot.number, Ordering::Release);
             }
         }
 

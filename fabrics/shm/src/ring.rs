@@ -21,7 +21,7 @@ use crate::layout::{
     parcel_piece_bytes,
 };
 use crate::mailbox::Shelf;
-use crate::memory::{Memory, Use};
+use crate::memory::{Memory, Slot, Use};
 use crate::sync::Ordering;
 use spot::{Span, Spot, free, units};
 
@@ -182,16 +182,21 @@ impl Producer {
         memory.word(self.spot.at + RING_MAILED).load(Ordering::Acquire) != 0
     }
 
-    /// Sends a message that fits into one line if a line is known to be free; false where anything else is the
-    /// case, and then nothing has happened. This is the whole path of a small message.
+    /// Whether a message that fits into one line can go into the [next slot](Producer::next_slot); where not, [`Producer::post`] looks for
+    /// room, and waits for it.
     #[inline(always)]
-    pub fn post_short(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
-        let bytes = payload.bytes();
-        if bytes > LINE_PAYLOAD_BYTES_MAX || self.lines_free == 0 || !self.is_whole() || self.waiting {
-            return false;
-        }
-        self.publish(memory, Kind::Whole, bytes, header, payload);
-        true
+    pub fn has_line(&self) -> bool {
+        self.lines_free > 0 && self.is_whole() && !self.waiting
+    }
+
+    /// The line that is written next, of which there is one. Once it is written, what stands before its header must be that of a line.
+    #[inline(always)]
+    pub fn next_slot(&mut self) -> Slot {
+        debug_assert!(self.lines_free > 0, "no line is free");
+        let slot = Slot { at: self.spot.line(), number: self.spot.sequence };
+        self.spot.next_line();
+        self.lines_free -= 1;
+        slot
     }
 
     /// Sends a message of any length, or the beginning of it.
@@ -352,9 +357,7 @@ impl Producer {
     ) {
         let [a, b, c, d, e, f] = header.words;
         let front = [kind as u32 | bytes as u32, a, b, c, d, e, f];
-        memory.publish_line(self.spot.line(), self.spot.sequence, front, payload);
-        self.spot.next_line();
-        self.lines_free -= 1;
+        memory.publish_line(self.next_slot(), front, payload);
     }
 
     /// The same for the first of the pieces of a message of `total` bytes, which stands on a shelf if it is a parcel.
@@ -477,6 +480,12 @@ enum Kind {
     More = 2 << KIND_SHIFT,
     /// A message on a shelf, or the beginning of one in pieces that stand there; behind its length stands which shelf it is.
     Parcel = 3 << KIND_SHIFT,
+}
+
+/// What stands before the header of a whole message of so many bytes.
+#[inline(always)]
+pub fn whole(bytes: usize) -> u32 {
+    Kind::Whole as u32 | bytes as u32
 }
 
 const KIND_SHIFT: u32 = 30;

@@ -1,6 +1,5 @@
 //! The fabric itself: lanes to peers, the rings it has been told of, and the faults it has to report.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::{
@@ -14,10 +13,9 @@ use crate::choices::Ways;
 use crate::cma::{self, Probe};
 use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_BYTES_MIN};
-use crate::mailbox::Mailbox;
 use crate::memory::Mapped;
 use crate::presence::{self, Roll};
-use crate::ring::{Producer, Wild};
+use crate::ring::Wild;
 use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
@@ -25,17 +23,16 @@ use crate::sync::enlisted;
 mod at_once;
 mod burial;
 pub mod explain;
-mod incoming;
 mod letters;
 mod listening;
 mod made;
 mod mapped;
+mod pair;
 mod roll;
 mod shared;
 mod trouble;
 
-use at_once::Parcels;
-use incoming::Incoming;
+use pair::{Opened, Pair, Pull};
 use trouble::{not_here, wild_writer};
 
 /// The shm fabric of one process, on one seat of a segment.
@@ -52,17 +49,16 @@ pub struct Shm {
     heap: SharedHeap,
     /// The heaps of others in which something was read, by seat.
     windows: BTreeMap<u32, Window>,
-    outgoing: Vec<Outgoing>,
-    incoming: Vec<Incoming>,
-    /// Where a peer is in both lists, by seat.
+    /// The peers that were spoken to, or have spoken. A lane is a place here.
     pairs: Vec<Pair>,
-    /// How often a pair was looked at, for the test that counts it.
-    #[cfg(test)]
-    paired: usize,
-    /// Where the next poll begins, so that a busy ring cannot starve the others.
-    next_incoming: usize,
-    /// The ring that spoke last is asked first.
-    recent_incoming: usize,
+    /// Where the pair with a seat is there; [`NOWHERE`] where there is none.
+    by_seat: Vec<u32>,
+    /// Where those are that have spoken.
+    heard: Vec<u32>,
+    /// Where in that list the next poll begins, so that a busy ring cannot starve the others.
+    next_heard: usize,
+    /// Who spoke last is asked first.
+    recent_heard: usize,
     /// A bit for each seat whose knock was answered; a second knock opens nothing.
     known: Vec<u32>,
     /// To be reported by the next poll.
@@ -100,46 +96,6 @@ pub struct ShmLane {
     index: u32,
 }
 
-/// The sending side of one pair.
-struct Outgoing {
-    peer: Peer,
-    seat_number: u32,
-    seat: Seat,
-    producer: Producer,
-    opened: Opened,
-    /// The pair's mailbox, also for what comes in.
-    mailbox: Mailbox,
-    /// Where in the list of incoming rings the peer's is; [`NOWHERE`] before it has spoken.
-    incoming: u32,
-    pull: Cell<Pull>,
-    parcels: Parcels,
-}
-
-/// Where the two sides of one pair are; [`NOWHERE`] before they are there.
-#[derive(Clone, Copy)]
-struct Pair {
-    outgoing: u32,
-    incoming: u32,
-}
-
-/// How much of a ring's memory is there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Opened {
-    Nothing,
-    Lines,
-    All,
-    /// The peer is lost; nothing more is sent.
-    Never,
-}
-
-/// What is known about reading a peer's memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pull {
-    Untried,
-    Allowed(u32),
-    Refused,
-}
-
 impl Shm {
     /// Takes seat `seat` of a segment. `peers` are the processes of this node in the order of their seats.
     ///
@@ -166,18 +122,16 @@ impl Shm {
         Ok(Shm {
             here: seat,
             seat: here,
-            pairs: vec![Pair { outgoing: NOWHERE, incoming: NOWHERE }; peers.len()],
-            #[cfg(test)]
-            paired: 0,
+            by_seat: vec![NOWHERE; peers.len()],
             peers,
             settings,
             _probe: probe,
             heap: SharedHeap::new(segment.clone(), seat),
             windows: BTreeMap::new(),
-            outgoing: Vec::new(),
-            incoming: Vec::new(),
-            next_incoming: 0,
-            recent_incoming: 0,
+            pairs: Vec::new(),
+            heard: Vec::new(),
+            next_heard: 0,
+            recent_heard: 0,
             known: vec![0; segment.layout().knock_words()],
             faults: VecDeque::new(),
             roll: Roll::new(),
@@ -221,17 +175,17 @@ impl Shm {
         if !self.opened(lane, needs) {
             return Posted::Busy;
         }
-        if self.outgoing[lane.index as usize].producer.is_whole() {
+        if self.pairs[lane.index as usize].channel.producer.is_whole() {
             self.attend_mailbox(lane, payload.bytes());
         }
-        let outgoing = &mut self.outgoing[lane.index as usize];
-        if outgoing.post_letter(self.segment.memory(), header, payload) {
-            return Posted::Sent;
+        let channel = &mut self.pairs[lane.index as usize].channel;
+        if channel.post(self.segment.memory(), header, payload) {
+            return self.posted(lane, Ok(Posted::Sent));
         }
         if payload.bytes() >= PARCEL_BYTES_MIN {
             return self.post_long(lane, header, payload);
         }
-        let posted = outgoing.producer.post(self.segment.memory(), header, payload);
+        let posted = channel.producer.post(self.segment.memory(), header, payload);
         self.posted(lane, posted)
     }
 
@@ -240,11 +194,11 @@ impl Shm {
         match posted {
             Ok(Posted::Busy) => Posted::Busy,
             Ok(posted) => {
-                wake_if_asleep(self.segment.memory(), self.outgoing[lane.index as usize].seat);
+                wake_if_asleep(self.segment.memory(), self.pairs[lane.index as usize].seat);
                 posted
             }
             Err(wild) => {
-                let peer = self.outgoing[lane.index as usize].peer;
+                let peer = self.pairs[lane.index as usize].peer;
                 self.lose(peer, wild_writer(self.describe(peer), wild));
                 Posted::Busy
             }
@@ -254,14 +208,13 @@ impl Shm {
     /// Makes sure that the memory of the ring is there, and that the receiver knows of it. False where it cannot
     /// be; the next poll tells why.
     fn opened(&mut self, lane: ShmLane, needs: Opened) -> bool {
-        let outgoing = &self.outgoing[lane.index as usize];
-        match (outgoing.opened, needs) {
+        match (self.pairs[lane.index as usize].opened, needs) {
             (Opened::Never, _) => false,
             (Opened::All, _) | (Opened::Lines, Opened::Lines) => true,
             _ => match self.open_ring(lane, needs) {
                 Ok(()) => true,
                 Err(error) => {
-                    let peer = self.outgoing[lane.index as usize].peer;
+                    let peer = self.pairs[lane.index as usize].peer;
                     self.lose(peer, error);
                     false
                 }
@@ -271,24 +224,24 @@ impl Shm {
 
     #[cold]
     fn open_ring(&mut self, lane: ShmLane, needs: Opened) -> Result<(), FabricError> {
-        let peer = self.outgoing[lane.index as usize].peer;
+        let peer = self.pairs[lane.index as usize].peer;
         let whom = self.describe(peer);
-        let outgoing = &mut self.outgoing[lane.index as usize];
+        let pair = &mut self.pairs[lane.index as usize];
         let shape = self.segment.layout().ring;
-        let at = self.segment.layout().ring_at(self.here, outgoing.seat_number);
+        let at = self.segment.layout().ring_at(self.here, pair.seat_number);
         let reserve = |offset: usize, bytes: usize| {
             self.segment.reserve(offset, bytes).map_err(|errno| ring_refused(bytes as u64, &whom, errno))
         };
-        if outgoing.opened == Opened::Nothing {
+        if pair.opened == Opened::Nothing {
             reserve(at, PAGE)?;
-            outgoing.producer.lines_taken();
-            outgoing.opened = Opened::Lines;
-            outgoing.seat.knock(self.segment.memory(), self.here);
+            pair.channel.producer.lines_taken();
+            pair.opened = Opened::Lines;
+            pair.seat.knock(self.segment.memory(), self.here);
         }
         if needs == Opened::All {
             reserve(at + shape.data_at as usize, shape.room_bytes())?;
-            outgoing.producer.data_taken();
-            outgoing.opened = Opened::All;
+            pair.channel.producer.data_taken();
+            pair.opened = Opened::All;
         }
         Ok(())
     }
@@ -296,15 +249,13 @@ impl Shm {
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
-        for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.peer == peer) {
-            outgoing.opened = Opened::Never;
-            outgoing.producer.close();
-            outgoing.mailbox.close();
-            outgoing.pull.set(Pull::Refused);
-        }
         // Its knocks are not answered any more, should it not have knocked yet.
         if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
-            self.forget_incoming(seat);
+            let place = self.by_seat[seat];
+            if let Some(pair) = self.pairs.get_mut(place as usize) {
+                pair.close();
+                self.heard.retain(|&heard| heard != place);
+            }
             self.lost.push(seat as u32);
             self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
         }
@@ -322,14 +273,14 @@ impl Shm {
     }
 
     /// Whom to read from, trying it if that has not been done and the peer is there.
-    fn puller(&self, outgoing: &Outgoing) -> Pull {
-        if outgoing.pull.get() == Pull::Untried
-            && let Some(sitter) = outgoing.seat.sitter(self.segment.memory())
+    fn puller(&self, pair: &Pair) -> Pull {
+        if pair.pull.get() == Pull::Untried
+            && let Some(sitter) = pair.seat.sitter(self.segment.memory())
         {
             let allowed = self.settings.pull && cma::can_read(&sitter);
-            outgoing.pull.set(if allowed { Pull::Allowed(sitter.pid) } else { Pull::Refused });
+            pair.pull.set(if allowed { Pull::Allowed(sitter.pid) } else { Pull::Refused });
         }
-        outgoing.pull.get()
+        pair.pull.get()
     }
 }
 
@@ -352,35 +303,11 @@ impl Fabric for Shm {
 
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<ShmLane, FabricError> {
         let seat_number = self.seat_of(peer, address).ok_or_else(|| not_here(peer))?;
-        let index = match self.pairs[seat_number as usize].outgoing {
-            NOWHERE => {
-                let layout = self.segment.layout();
-                self.outgoing.push(Outgoing {
-                    peer,
-                    seat_number,
-                    seat: Seat::at(layout.seat_at(seat_number)),
-                    producer: Producer::new(layout.ring_at(self.here, seat_number), layout.ring),
-                    opened: Opened::Nothing,
-                    mailbox: Mailbox::new(
-                        layout.mailbox_at(self.here, seat_number),
-                        layout.shelf_beside_at(self.here, seat_number),
-                    ),
-                    incoming: NOWHERE,
-                    pull: Cell::new(Pull::Untried),
-                    parcels: Parcels::default(),
-                });
-                let index = self.outgoing.len() as u32 - 1;
-                self.pairs[seat_number as usize].outgoing = index;
-                self.pair_up(seat_number);
-                index
-            }
-            index => index,
-        };
-        Ok(ShmLane { index })
+        Ok(ShmLane { index: self.pair_with(seat_number, peer) })
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
-        let puller = self.puller(&self.outgoing[lane.index as usize]);
+        let puller = self.puller(&self.pairs[lane.index as usize]);
         let pull = matches!(puller, Pull::Allowed(_));
         let piece_bytes_max = MADE_BYTES_MAX.min(self.segment.layout().ring.piece_bytes_max as usize);
         if puller == Pull::Refused {
@@ -393,12 +320,9 @@ impl Fabric for Shm {
 
     #[inline(always)]
     fn post(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
-        let outgoing = &mut self.outgoing[lane.index as usize];
-        if outgoing.post_letter(self.segment.memory(), header, payload) {
-            return Posted::Sent;
-        }
-        if outgoing.producer.post_short(self.segment.memory(), header, payload) {
-            wake_if_asleep(self.segment.memory(), outgoing.seat);
+        let pair = &mut self.pairs[lane.index as usize];
+        if pair.channel.post(self.segment.memory(), header, payload) {
+            wake_if_asleep(self.segment.memory(), pair.seat);
             return Posted::Sent;
         }
         self.post_any(lane, header, payload)
@@ -415,10 +339,11 @@ impl Fabric for Shm {
     }
 
     fn resume(&mut self, lane: ShmLane, rest: Payload<'_>) -> Posted {
-        if self.outgoing[lane.index as usize].opened == Opened::Never {
+        let pair = &mut self.pairs[lane.index as usize];
+        if pair.opened == Opened::Never {
             return Posted::Busy;
         }
-        let posted = self.outgoing[lane.index as usize].producer.resume(self.segment.memory(), rest);
+        let posted = pair.channel.producer.resume(self.segment.memory(), rest);
         self.posted(lane, posted)
     }
 
@@ -428,7 +353,7 @@ impl Fabric for Shm {
             self.answer_knocks();
         }
         let mut done = self.listen_recent(sink, events);
-        if self.incoming.len() > 1 && !sink.enough() {
+        if self.heard.len() > 1 && !sink.enough() {
             done = self.listen_others(sink, events, done);
         }
         if !self.faults.is_empty() {
@@ -443,13 +368,13 @@ impl Fabric for Shm {
         lane: ShmLane,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> Looked<R> {
-        let outgoing = &mut self.outgoing[lane.index as usize];
-        let Some(incoming) = self.incoming.get_mut(outgoing.incoming as usize) else {
+        let pair = &mut self.pairs[lane.index as usize];
+        if !pair.is_heard {
             return Looked::Nothing;
-        };
-        let (looked, says) = incoming.look(self.segment.memory(), &mut outgoing.mailbox, reader);
+        }
+        let (looked, says) = pair.channel.look(self.segment.memory(), reader);
         if says != 0 {
-            self.attend_writer(self.outgoing[lane.index as usize].incoming as usize, says);
+            self.attend_writer(lane, says);
         }
         looked
     }
@@ -491,9 +416,9 @@ impl Fabric for Shm {
         if let Some(at) = heap::place(exposed) {
             return self.pull_mapped(lane, at, bytes, offset, into);
         }
-        let outgoing = &self.outgoing[lane.index as usize];
+        let pair = &self.pairs[lane.index as usize];
         let end = (offset as u64).checked_add(into.bytes() as u64);
-        let (Pull::Allowed(pid), Some(address)) = (self.puller(outgoing), start.checked_add(offset as u64))
+        let (Pull::Allowed(pid), Some(address)) = (self.puller(pair), start.checked_add(offset as u64))
         else {
             return Pulled::Refused;
         };
@@ -503,7 +428,7 @@ impl Fabric for Shm {
         match cma::read(pid, address, into) {
             Ok(()) => Pulled::Done,
             Err(_) => {
-                outgoing.pull.set(Pull::Refused);
+                pair.pull.set(Pull::Refused);
                 Pulled::Refused
             }
         }
@@ -577,8 +502,8 @@ fn random() -> Result<u64, SegmentError> {
 /// No place in a list.
 const NOWHERE: u32 = u32::MAX;
 
-/// A peer that has spoken both ways costs this much private memory beside what long messages took, and a silent one nothing.
-const _: () = assert!(size_of::<Outgoing>() + size_of::<Incoming>() <= 328);
+/// A peer that was spoken to, or has spoken, costs this much private memory beside what long messages took, and a silent one nothing.
+const _: () = assert!(size_of::<Pair>() <= 328);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };

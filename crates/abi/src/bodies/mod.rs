@@ -46,7 +46,6 @@ pub(crate) mod testing;
 pub mod timers;
 pub mod tools;
 pub mod topologies;
-mod usual;
 pub mod value_indices;
 pub mod ways;
 pub mod window_attributes;

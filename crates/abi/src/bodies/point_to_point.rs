@@ -2,16 +2,16 @@
 
 use std::ffi::c_int;
 
-use weft::claims::{Gathered, Heap, Mode, Payload, Receiving, RequestId, Sending, UserMemory};
+use weft::claims::{Data, Gathered, Heap, Mode, Payload, Receiving, RequestId, Room, Sending, UserMemory};
 use weft::{Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
-use crate::bodies::datatypes::resolve_elements;
-use crate::bodies::usual;
-use crate::claims::{Place, Received, Sent, Slot, StatusPlace};
+use crate::bodies::datatypes::{resolve_elements, row_bytes};
+use crate::claims::{Buffer, Place, Received, Sent, Slot, StatusPlace};
 use crate::entry::Target;
+use crate::generated::constants::*;
 use crate::objects::{CommObject, RequestObject, Type, Unpack};
-use crate::requests::SENT;
+use crate::requests::{SENT, receive_handle};
 use crate::state::{self, Runtime, call};
 use crate::status;
 use crate::types::*;
@@ -123,7 +123,7 @@ impl PlannedSend {
                 let payload = unsafe { copy.memory().reading() };
                 (self.start(comm, payload, (to, tag), mode)?, Some(copy))
             }
-            Outgoing::Apart(gathered) => (comm.start_send_gathered(&gathered, to, tag, mode)?, None),
+            Outgoing::Apart(gathered) => (comm.start_send(Data::Apart(&gathered), to, tag, mode)?, None),
         };
         Ok(match sending {
             Sending::Done => Begun::Sent,
@@ -142,7 +142,7 @@ impl PlannedSend {
     ) -> Result<Sending> {
         if state::checks() {
             let signature = self.datatype.digest(self.count, payload.bytes() as i64);
-            return comm.start_send_signed(payload, to, tag, mode, signature);
+            return comm.start_send(Data::Signed(payload, signature), to, tag, mode);
         }
         comm.start_send(payload, to, tag, mode)
     }
@@ -207,7 +207,6 @@ impl Send {
         self.check(runtime, comm)?.begin(comm, mode)
     }
 
-    #[inline(always)]
     fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
         if state::checks() {
             return conclude_sent(comm, self.begin(runtime, comm, mode)?);
@@ -220,22 +219,37 @@ impl Send {
         if datatype.is_dense() {
             return comm.send_claim(span, to, tag, mode);
         }
-        comm.send_gathered(&Gathered::new(&datatype, self.count, span)?, to, tag, mode)
+        let gathered = Gathered::new(&datatype, self.count, span)?;
+        comm.send_claim(Data::Apart(&gathered), to, tag, mode)
     }
-}
 
-impl Send {
-    /// A blocking send, as a call of C.
+    /// Begins the send where nothing about it is unusual: a predefined datatype without gaps, a member as destination, and no checks.
+    /// `None`: nothing has happened.
+    #[inline(always)]
+    fn begin_usual(self, comm: MPI_Comm, mode: Mode) -> Option<Result<Sending>> {
+        let bytes = row_bytes(self.datatype, self.count)?;
+        if self.tag < 0 || !self.buffer.is_plain() {
+            return None;
+        }
+        state::usual_comm!(comm = comm);
+        let to = arguments::member(comm, self.to)?;
+        Some(comm.start_send(self.buffer.payload(0, bytes), to, self.tag, mode))
+    }
+
+    /// Goes on with a blocking send that is not over, or that is unusual.
     #[inline(never)]
-    fn call(self, name: &'static str, comm: MPI_Comm, mode: Mode) -> c_int {
+    fn go_on(self, name: &'static str, comm: MPI_Comm, mode: Mode, begun: Option<Result<Sending>>) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
-            let object = runtime.comm(comm)?;
-            self.block(runtime, &object.comm, mode)
+            let object = &runtime.comm(comm)?.comm;
+            match begun {
+                None => self.block(runtime, object, mode),
+                Some(sending) => object.end_send(sending?, Rank(self.to as u32), self.tag),
+            }
         })
     }
 
     /// A nonblocking send, as a call of C.
-    #[inline]
+    #[inline(always)]
     fn call_nonblocking(
         self,
         name: &'static str,
@@ -243,10 +257,41 @@ impl Send {
         mode: Mode,
         request: Place<'_, MPI_Request>,
     ) -> c_int {
+        let begun = match request.there() {
+            None => None,
+            Some(place) => match self.begin_usual(comm, mode) {
+                Some(Ok(Sending::Done)) => {
+                    place.set(SENT);
+                    return MPI_SUCCESS;
+                }
+                begun => begun,
+            },
+        };
+        self.hand_out(name, comm, mode, begun, request)
+    }
+
+    /// Gives a nonblocking send that is not over, or that is unusual, a request.
+    #[inline(never)]
+    fn hand_out(
+        self,
+        name: &'static str,
+        comm: MPI_Comm,
+        mode: Mode,
+        begun: Option<Result<Sending>>,
+        request: Place<'_, MPI_Request>,
+    ) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
             let request = request.checked("request")?;
-            let begun = self.begin(runtime, &object.comm, mode)?;
+            let begun = match begun {
+                None => self.begin(runtime, &object.comm, mode)?,
+                Some(sending) => match sending? {
+                    Sending::Done => Begun::Sent,
+                    Sending::Pending(id) => {
+                        Begun::Sending { id, to: Rank(self.to as u32), tag: self.tag, keeps: None }
+                    }
+                },
+            };
             hand_out(runtime, &object, comm, begun, request)
         })
     }
@@ -266,6 +311,34 @@ impl Receive {
     #[inline]
     pub(super) fn begin(self, runtime: &'static Runtime, comm: &Communicator) -> Result<Begun> {
         self.check(runtime, comm)?.begin(comm)
+    }
+
+    /// The tag, and room for elements of a predefined datatype without gaps; `None` where anything is unusual.
+    #[inline(always)]
+    fn usual(self) -> Option<(Room, Option<c_int>)> {
+        let bytes = row_bytes(self.datatype, self.count)?;
+        let tag = match self.tag {
+            MPI_ANY_TAG => None,
+            0.. => Some(self.tag),
+            _ => return None,
+        };
+        self.buffer.is_plain().then(|| (self.buffer.room(bytes), tag))
+    }
+
+    /// Receives where nothing about it is unusual and the message comes within a few looks. `None`: nothing has happened.
+    #[inline(always)]
+    fn receive_if_soon(self, comm: MPI_Comm) -> Option<weft::Status> {
+        let (room, tag) = self.usual()?;
+        state::usual_comm!(comm = comm);
+        comm.receive_if_soon(room, arguments::member(comm, self.from)?, tag)
+    }
+
+    /// Begins to receive where nothing about it is unusual and no message waits for it. `None`: nothing has happened.
+    #[inline(always)]
+    fn begin_usual(self, comm: MPI_Comm) -> Option<RequestId> {
+        let (room, tag) = self.usual()?;
+        state::usual_comm!(comm = comm);
+        comm.receive_later(room, arguments::member(comm, self.from)?, tag?)
     }
 
     #[inline(always)]
@@ -289,6 +362,26 @@ impl Receive {
             return Ok(());
         }
         conclude(&received, &mut unpack).map(|_| ())
+    }
+
+    /// Receives what does not come within a few looks, or is unusual.
+    #[inline(never)]
+    fn call(self, comm: MPI_Comm, status: StatusPlace<'_>) -> c_int {
+        call("MPI_Recv", Target::Comm(comm), |runtime| self.block(runtime, &runtime.comm(comm)?.comm, status))
+    }
+
+    /// Gives a receive a request that is unusual, or that was begun when there were more than there are handles of their kind.
+    #[inline(never)]
+    fn hand_out(self, comm: MPI_Comm, begun: Option<RequestId>, request: Place<'_, MPI_Request>) -> c_int {
+        call("MPI_Irecv", Target::Comm(comm), |runtime| {
+            let object = runtime.comm(comm)?;
+            let request = request.checked("request")?;
+            let begun = match begun {
+                None => self.begin(runtime, &object.comm)?,
+                Some(id) => Begun::Receiving { id, unpack: None },
+            };
+            hand_out(runtime, &object, comm, begun, request)
+        })
     }
 }
 
@@ -345,11 +438,11 @@ pub fn mpi_send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    if let Some(code) = usual::send(buf, count, datatype, dest, tag, comm) {
-        return code;
-    }
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    send.call("MPI_Send", comm, Mode::Standard)
+    match send.begin_usual(comm, Mode::Blocking) {
+        Some(Ok(Sending::Done)) => MPI_SUCCESS,
+        begun => send.go_on("MPI_Send", comm, Mode::Blocking, begun),
+    }
 }
 
 /// Sends, and returns when the receive has begun.
@@ -363,7 +456,10 @@ pub fn mpi_ssend(
     comm: MPI_Comm,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    send.call("MPI_Ssend", comm, Mode::Synchronous)
+    match send.begin_usual(comm, Mode::Synchronous) {
+        Some(Ok(Sending::Done)) => MPI_SUCCESS,
+        begun => send.go_on("MPI_Ssend", comm, Mode::Synchronous, begun),
+    }
 }
 
 /// Sends to a receive that is posted already; the promise is not needed here.
@@ -377,7 +473,10 @@ pub fn mpi_rsend(
     comm: MPI_Comm,
 ) -> c_int {
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
-    send.call("MPI_Rsend", comm, Mode::Standard)
+    match send.begin_usual(comm, Mode::Blocking) {
+        Some(Ok(Sending::Done)) => MPI_SUCCESS,
+        begun => send.go_on("MPI_Rsend", comm, Mode::Blocking, begun),
+    }
 }
 
 /// Begins a send.
@@ -391,9 +490,6 @@ pub fn mpi_isend(
     comm: MPI_Comm,
     request: Place<'_, MPI_Request>,
 ) -> c_int {
-    if let Some(code) = usual::isend(buf, count, datatype, dest, tag, comm, request) {
-        return code;
-    }
     let send = Send { buffer: buf, count, datatype, to: dest, tag };
     send.call_nonblocking("MPI_Isend", comm, Mode::Standard, request)
 }
@@ -439,14 +535,12 @@ pub fn mpi_recv(
     comm: MPI_Comm,
     status: StatusPlace<'_>,
 ) -> c_int {
-    if let Some(code) = usual::receive(buf, count, datatype, source, tag, comm, status) {
-        return code;
+    let receive = Receive { buffer: buf, count, datatype, from: source, tag };
+    if let Some(received) = receive.receive_if_soon(comm) {
+        status.write_received(&received);
+        return MPI_SUCCESS;
     }
-    call("MPI_Recv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let receive = Receive { buffer: buf, count, datatype, from: source, tag };
-        receive.block(runtime, &object.comm, status)
-    })
+    receive.call(comm, status)
 }
 
 /// Begins a receive.
@@ -460,14 +554,13 @@ pub fn mpi_irecv(
     comm: MPI_Comm,
     request: Place<'_, MPI_Request>,
 ) -> c_int {
-    if let Some(code) = usual::irecv(buf, count, datatype, source, tag, comm, request) {
-        return code;
+    let receive = Receive { buffer: buf, count, datatype, from: source, tag };
+    let begun = request.there().and_then(|place| Some((place, receive.begin_usual(comm)?)));
+    if let Some((place, id)) = begun
+        && let Some(handle) = receive_handle(id)
+    {
+        place.set(handle);
+        return MPI_SUCCESS;
     }
-    call("MPI_Irecv", Target::Comm(comm), |runtime| {
-        let object = runtime.comm(comm)?;
-        let request = request.checked("request")?;
-        let receive = Receive { buffer: buf, count, datatype, from: source, tag };
-        let begun = receive.begin(runtime, &object.comm)?;
-        hand_out(runtime, &object, comm, begun, request)
-    })
+    receive.hand_out(comm, begun.map(|(_, id)| id), request)
 }

@@ -10,30 +10,23 @@ use crate::generated::constants::*;
 use crate::objects::{CommObject, Objects};
 use crate::types::*;
 
-/// Something short that is done with a communicator and begins no other call of MPI, but for a turn of progress. A trait,
-/// since a method can say to be taken in wherever it is called, and a closure cannot.
-pub(crate) trait Short {
-    type Answer;
-
-    /// `None` where nothing was done.
-    fn on(self, comm: &Communicator) -> Option<Self::Answer>;
-}
-
-/// Does something short with a communicator of a running library that has nothing else to look after and checks
-/// nothing; `None` where there is none, or nothing was done.
-#[inline(always)]
-pub(crate) fn with_usual_comm<W: Short>(comm: MPI_Comm, work: W) -> Option<W::Answer> {
-    // The work stands in one place, so that the compiler can keep in registers what it remembers.
-    let kept;
-    let object = match usual_world(comm) {
-        Some(world) => world,
-        None => {
-            kept = usual_kept(comm)?;
-            kept.object()?
-        }
+/// Binds a name to a communicator of a running library that has nothing else to look after and checks nothing, for something short that
+/// begins no other call of MPI but for a turn of progress; the function returns `None` where there is none. A macro, since what keeps
+/// the communicator is dropped at the end of that function, and the world's needs nothing of the kind.
+macro_rules! usual_comm {
+    ($comm:ident = $handle:expr) => {
+        let kept;
+        let $comm: &weft::Communicator = match $crate::state::usual_world($handle) {
+            Some(world) => &world.comm,
+            None => {
+                kept = $crate::state::usual_kept($handle)?;
+                kept.comm()?
+            }
+        };
     };
-    work.on(&object.comm)
 }
+
+pub(crate) use usual_comm;
 
 /// The world as the process has joined it; `None` where it is another one, or there is something else to look after.
 #[inline(always)]
@@ -45,8 +38,8 @@ pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 
-/// What keeps another communicator while something short is done with it.
-enum Kept {
+/// What keeps another communicator than the world while something short is done with it.
+pub(crate) enum Kept {
     /// One thread keeps the table while it works.
     Table(OwnedGuard<'static, Objects>, MPI_Comm),
     /// One thread keeps what recoveries have put into the place of the world's communicator while it works.
@@ -56,18 +49,21 @@ enum Kept {
 }
 
 impl Kept {
+    /// The communicator, if it is one.
     #[inline(always)]
-    pub(super) fn object(&self) -> Option<&CommObject> {
-        match self {
-            Kept::Table(objects, comm) => objects.comms.find(comm.value()).map(|object| &**object),
-            Kept::Later(later) => later.world.as_deref(),
-            Kept::Share(object) => Some(object),
-        }
+    pub(crate) fn comm(&self) -> Option<&Communicator> {
+        let object = match self {
+            Kept::Table(objects, comm) => &**objects.comms.find(comm.value())?,
+            Kept::Later(later) => later.world.as_deref()?,
+            Kept::Share(object) => object,
+        };
+        Some(&object.comm)
     }
 }
 
+/// What keeps another communicator, where nothing is unusual; see [`usual_comm`].
 #[inline(always)]
-fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
+pub(crate) fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
     let runtime = undistracted()?;
     if comm != MPI_COMM_WORLD
         && let Some(objects) = runtime.objects.hold_owned()

@@ -1,47 +1,11 @@
 //! Sends whose bytes are made while they go: into memory of the fabric where it has some, else into memory of our own.
 
-use fabric::{Fabric, FabricError, Payload, Peer, Pool, Posted};
+use fabric::{Fabric, Payload, Pool, Posted};
 
-use super::{Engine, SENDS_PER_TURN, Sending};
 use crate::arrivals::Core;
-use crate::envelope::Envelope;
 use crate::peers::{Parcel, Pieces};
-use crate::protocol::{Kind, eager_header};
-use crate::request::Mode;
-use crate::scattered::{Gather, Source};
-
-impl<F: Fabric> Engine<F> {
-    /// Sends what `gather` makes if there is a link with nothing in its queue, the message is short, and the fabric has
-    /// memory for it; false when nothing has happened. It is complete then.
-    pub fn send_made_at_once(&mut self, to: Peer, envelope: Envelope, gather: &dyn Gather) -> bool {
-        let Some(link) = self.core.peers.link(to) else { return false };
-        let bytes = gather.bytes();
-        if !link.queue.is_empty() || bytes >= link.eager_bytes_end {
-            return false;
-        }
-        self.core.begun += 1;
-        if self.core.begun > SENDS_PER_TURN {
-            return false;
-        }
-        let header = eager_header(envelope);
-        let made = self.fabric.post_made(link.lane, &header, bytes, |room| gather.gather(0, room));
-        made == Some(Posted::Sent)
-    }
-
-    /// Sends what `gather` makes. A long message is made in pieces, each when the receiver has room for it.
-    ///
-    /// # Errors
-    /// As [`Engine::send`].
-    pub fn send_made(
-        &mut self,
-        to: Peer,
-        envelope: Envelope,
-        gather: Box<dyn Gather>,
-        mode: Mode,
-    ) -> Result<Sending, Box<FabricError>> {
-        self.send_slowly(to, envelope, Source::Made(gather), mode, 0)
-    }
-}
+use crate::protocol::Kind;
+use crate::scattered::Source;
 
 impl<L> Core<L> {
     /// All of a message, to go as one.

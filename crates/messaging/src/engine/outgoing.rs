@@ -1,24 +1,23 @@
 //! What goes out and is not simply posted: queues of messages that the fabric has not taken, and what is kept back.
 
-use fabric::{Exposed, Fabric, FabricError, Header, Limits, Payload, Peer, Pool, Posted};
+use fabric::{Exposed, Fabric, FabricError, Header, Payload, Peer, Pool, Posted, UserMemory};
 
 use super::{Engine, SENDS_PER_TURN, Sending};
 use crate::envelope::Envelope;
 use crate::peers::{Outgoing, Parcel, Then};
-use crate::protocol::{Kind, Offer};
+use crate::protocol::{Kind, Offer, eager_header};
 use crate::request::{Mode, RequestId, Requests, State};
-use crate::scattered::{Packed, Source};
+use crate::scattered::{Data, Packed, Source};
 
 impl<F: Fabric> Engine<F> {
-    /// A send that is not simply posted: the peer is new or busy, the message long or synchronous.
+    /// A send that is not simply posted: the peer is new or busy, the message long, synchronous or apart.
     #[cold]
-    pub(super) fn send_slowly(
+    pub(super) fn send_by_queue(
         &mut self,
         to: Peer,
         envelope: Envelope,
-        source: Source,
+        data: Data<'_>,
         mode: Mode,
-        signature: u32,
     ) -> Result<Sending, Box<FabricError>> {
         self.core.begun += 1;
         if self.core.begun > self.core.begun_before + SENDS_PER_TURN {
@@ -31,23 +30,12 @@ impl<F: Fabric> Engine<F> {
             return Ok(Sending::Pending(self.failed(failure)));
         }
         self.ensure_link(to).map_err(Box::new)?;
+        if mode.is_standard() && self.is_made_at_once(to, envelope, data) {
+            return Ok(Sending::Done);
+        }
+        let (signature, eager) = (data.signature(), self.is_eager(to, data, mode));
         let link = self.core.peers.link(to).expect("ensured above");
-        let eager = match &source {
-            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces, when its turn comes.
-            _ if source.bytes() < link.eager_bytes_end => {
-                is_short(&source, link.limits) || link.queue.is_empty()
-            }
-            // Not behind others, nor to a peer that keeps too much already.
-            Source::Row(payload) if mode.is_standard() && link.eager_bytes_end > 0 => {
-                let takes = link.queue.is_empty() && self.fabric.takes_at_once(link.lane, *payload);
-                if takes {
-                    // A turn for each mebibyte: the receiver may have asked for no more.
-                    self.core.begun += (payload.bytes() >> 12) as u32;
-                }
-                takes
-            }
-            _ => false,
-        };
+        let source = data.source();
         if eager && mode.is_standard() {
             let kind = if signature == 0 { Kind::Eager(envelope) } else { Kind::Signed(envelope, signature) };
             return Ok(self.queue_and_pump(to, kind.header(), source));
@@ -77,6 +65,42 @@ impl<F: Fabric> Engine<F> {
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
         self.pump();
         Ok(self.settle(send))
+    }
+
+    /// Whether a message goes at once, or as soon as what waits before it has gone, and not when its receiver asks for it.
+    fn is_eager(&mut self, to: Peer, data: Data<'_>, mode: Mode) -> bool {
+        let Some(link) = self.core.peers.link(to) else { return false };
+        match data {
+            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces, when its turn comes.
+            Data::Apart(gather) if gather.bytes() < link.eager_bytes_end => {
+                gather.bytes() <= link.limits.piece_bytes_max || link.queue.is_empty()
+            }
+            _ if data.bytes() < link.eager_bytes_end => true,
+            // Not behind others, nor to a peer that keeps too much already.
+            Data::Row(payload) | Data::Signed(payload, _)
+                if mode.is_standard() && link.eager_bytes_end > 0 =>
+            {
+                let takes = link.queue.is_empty() && self.fabric.takes_at_once(link.lane, payload);
+                if takes {
+                    // A turn for each mebibyte: the receiver may have asked for no more.
+                    self.core.begun += (payload.bytes() >> 12) as u32;
+                }
+                takes
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends a short message that is apart by making it in memory of the fabric, if that has some and nothing waits to go there; false
+    /// where nothing has happened.
+    fn is_made_at_once(&mut self, to: Peer, envelope: Envelope, data: Data<'_>) -> bool {
+        let (Data::Apart(gather), Some(link)) = (data, self.core.peers.link(to)) else { return false };
+        let bytes = gather.bytes();
+        if !link.queue.is_empty() || bytes >= link.eager_bytes_end {
+            return false;
+        }
+        let write = |room: &mut UserMemory| gather.gather(0, room);
+        self.fabric.post_made(link.lane, &eager_header(envelope), bytes, write) == Some(Posted::Sent)
     }
 
     /// Queues an eager message behind what waits already, and sends what can be sent.
@@ -201,11 +225,6 @@ fn withhold<F: Fabric>(
         then: Then::Nothing,
     };
     Some(send)
-}
-
-/// Whether a message is no longer than a piece of what is made while it goes.
-fn is_short(source: &Source, limits: Limits) -> bool {
-    matches!(source, Source::Row(_)) || source.bytes() <= limits.piece_bytes_max
 }
 
 /// Offers one message to the fabric; what it takes is noted in the message.

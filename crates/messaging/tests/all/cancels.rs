@@ -7,8 +7,8 @@ use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer, UserMemory};
 use messaging::MemberList;
 use messaging::{
-    Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
-    Sending, Settings,
+    Data, Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Sending, Settings,
 };
 
 /// How a message is sent.
@@ -51,6 +51,10 @@ impl Gather for Copied {
     fn gather(&self, from: usize, into: &mut UserMemory) {
         into.write_at(0, Payload::from(&self.0[from..from + into.bytes()]));
     }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        Box::new(Copied(self.0))
+    }
 }
 
 fn engines(network: &Network, ranks: u32) -> Vec<Engine<Simulated>> {
@@ -88,7 +92,7 @@ fn send(engine: &mut Engine<Simulated>, to: u32, tag: i32, number: usize, kind: 
     let envelope = Envelope { context: CONTEXT, source: Rank(0), tag };
     let data = content(number, kind.bytes);
     let sending = match kind.is_made {
-        true => engine.send_made(Peer(to), envelope, Box::new(Copied(data)), kind.mode),
+        true => engine.send(Peer(to), envelope, Data::Apart(&Copied(data)), kind.mode),
         false => engine.send(Peer(to), envelope, Payload::from(data), kind.mode),
     };
     match sending.expect("the peer is known") {

@@ -8,8 +8,8 @@ use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Heap, Payload, Peer, UserMemory};
 use messaging::MemberList;
 use messaging::{
-    Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
-    Scatter, Sending, Settings, Standing, Target,
+    Data, Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Scatter, Sending, Settings, Standing, Target,
 };
 
 /// How a message is sent and received.
@@ -211,7 +211,7 @@ impl Process {
         let envelope = Envelope { context: CONTEXT, source: Rank(self.here), tag: TAG };
         let content = content(self.here, to, kind.bytes);
         let sending = match kind.is_made {
-            true => self.engine.send_made(Peer(to), envelope, Box::new(Copied(content)), kind.mode),
+            true => self.engine.send(Peer(to), envelope, Data::Apart(&Copied(content)), kind.mode),
             false => self.engine.send(Peer(to), envelope, Payload::from(content), kind.mode),
         };
         match sending {
@@ -259,6 +259,10 @@ impl Gather for Copied {
     }
     fn gather(&self, from: usize, into: &mut UserMemory) {
         into.write_at(0, Payload::from(&self.0[from..from + into.bytes()]));
+    }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        Box::new(Copied(self.0))
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use fabric::simulated::{Network, Simulated, Weather};
 use fabric::{Fabric, FabricError, Header, Heap, Payload, Peer, Posted, Sink, UserMemory};
 use messaging::{
-    Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
-    Scatter, Sending, Settings, Target,
+    Data, Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving,
+    RequestId, Scatter, Sending, Settings, Target,
 };
 
 const ANY: Pattern = Pattern { context: 0, source: None, tag: None };
@@ -35,6 +35,10 @@ impl Gather for Numbers {
         self.asked.lock().unwrap().push((from, into.bytes()));
         let piece: Vec<u8> = (from..from + into.bytes()).map(numbered).collect();
         into.write_at(0, Payload::from(&piece[..]));
+    }
+
+    fn kept(&self) -> Box<dyn Gather> {
+        Box::new(self.clone())
     }
 }
 
@@ -74,7 +78,7 @@ fn envelope() -> Envelope {
 }
 
 fn send(engine: &mut Engine<Simulated>, numbers: &Numbers) -> RequestId {
-    match engine.send_made(Peer(1), envelope(), Box::new(numbers.clone()), Mode::Standard).unwrap() {
+    match engine.send(Peer(1), envelope(), Data::Apart(numbers), Mode::Standard).unwrap() {
         Sending::Pending(request) => request,
         Sending::Done => panic!("nobody has asked for it"),
     }
@@ -115,7 +119,7 @@ fn a_short_message_that_is_made_goes_as_one() {
     let (_network, mut pair) =
         pair(Weather { piece_bytes_max: 1000, eager_bytes_max: 4096, ..Weather::fair() });
     let numbers = numbers(3000);
-    let sending = pair[0].send_made(Peer(1), envelope(), Box::new(numbers.clone()), Mode::Standard).unwrap();
+    let sending = pair[0].send(Peer(1), envelope(), Data::Apart(&numbers), Mode::Standard).unwrap();
     assert_eq!(sending, Sending::Done);
     assert_eq!(*numbers.asked.lock().unwrap(), [(0, 3000)]);
     let room = Heap::new(6000);
@@ -133,8 +137,7 @@ fn no_more_is_made_than_there_is_room_for() {
         let numbers = numbers(bytes);
         let room = Heap::new(2 * room_bytes);
         let receiving = receive(&mut pair[1], every_other(&room));
-        let sending =
-            pair[0].send_made(Peer(1), envelope(), Box::new(numbers.clone()), Mode::Standard).unwrap();
+        let sending = pair[0].send(Peer(1), envelope(), Data::Apart(&numbers), Mode::Standard).unwrap();
         while turn(&mut pair) > 0 {}
         let made: usize = numbers.asked.lock().unwrap().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(made, if bytes > 1000 { room_bytes } else { bytes });

@@ -1,16 +1,15 @@
 //! Point-to-point messages of a communicator (MPI 5.0, chapter 3).
 
-use fabric::{FabricError, Payload, Peer, Room, UserMemory};
+use fabric::{FabricError, Peer, Room};
 use job::error::{Class, Error, Result};
 use job::fabrics::Fabrics;
 use messaging::{
-    Engine, Envelope, Message, Mode, Outcome, Pattern, Pending, Probed, Rank, Receiving, RequestId, Sending,
-    Target,
+    Engine, Envelope, Message, Mode, Outcome, Pattern, Pending, Rank, Receiving, RequestId, Sendable,
+    Sending, Target,
 };
 
 use super::{Communicator, Received, Status};
 use crate::process::{WaitsFor, failure_class, failure_text};
-use crate::scattered::Gathered;
 
 impl Communicator {
     /// Begins a send.
@@ -18,33 +17,18 @@ impl Communicator {
     /// # Errors
     /// [`Class::Rank`] where `to` is no member; what the fabric says where it cannot be reached.
     #[inline(always)]
-    pub fn start_send(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
+    pub fn start_send<'a>(&self, data: impl Sendable<'a>, to: Rank, tag: i32, mode: Mode) -> Result<Sending> {
         let inner = &*self.inner;
         let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
         let envelope = Envelope { context: self.context(), source: inner.rank, tag };
-        match inner.process.send(peer, envelope, payload, mode) {
+        let begun = match inner.process.hold_to_send(peer) {
+            Some(mut engine) => engine.send(peer, envelope, data, mode),
+            None => inner.process.send(peer, envelope, data.data(), mode),
+        };
+        match begun {
             Ok(sending) => Ok(sending),
             Err(error) => Err(self.send_failed(error, to, tag)),
         }
-    }
-
-    /// Begins a send whose message says what its elements are: a number that [`Received`] has at the other end. 0 says nothing.
-    ///
-    /// # Errors
-    /// As [`Communicator::start_send`].
-    pub fn start_send_signed(
-        &self,
-        payload: Payload<'static>,
-        to: Rank,
-        tag: i32,
-        mode: Mode,
-        signature: u32,
-    ) -> Result<Sending> {
-        let inner = &*self.inner;
-        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
-        let sending = inner.process.send_signed(peer, envelope, payload, mode, signature);
-        sending.map_err(|error| self.send_failed(error, to, tag))
     }
 
     /// Sends and waits until the buffer is free.
@@ -52,91 +36,20 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::start_send`].
     #[inline(always)]
-    pub fn send_claim(&self, payload: Payload<'static>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
-        let mode = if mode == Mode::Standard { Mode::Blocking } else { mode };
-        match self.start_send(payload, to, tag, mode)? {
-            Sending::Done => Ok(()),
-            Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
-        }
+    pub fn send_claim<'a>(&self, data: impl Sendable<'a>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
+        self.end_send(self.start_send(data, to, tag, mode)?, to, tag)
     }
 
-    /// Begins a send of elements that do not stand in a row.
+    /// Waits for a send that was begun.
     ///
     /// # Errors
-    /// As [`Communicator::start_send`].
-    pub fn start_send_gathered(
-        &self,
-        gathered: &Gathered<&datatype::Datatype>,
-        to: Rank,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<Sending> {
-        let inner = &*self.inner;
-        let Some(peer) = inner.group.peer(to) else { return Err(self.no_rank(to)) };
-        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
-        if mode.is_standard() && inner.process.send_made_at_once(peer, envelope, gathered) {
-            return Ok(Sending::Done);
-        }
-        let sending = inner.process.send_made(peer, envelope, gathered.kept(), mode);
-        sending.map_err(|error| self.send_failed(error, to, tag))
-    }
-
-    /// Sends elements that do not stand in a row, and waits until their memory is free.
-    ///
-    /// # Errors
-    /// As [`Communicator::start_send`].
-    pub fn send_gathered(
-        &self,
-        gathered: &Gathered<&datatype::Datatype>,
-        to: Rank,
-        tag: i32,
-        mode: Mode,
-    ) -> Result<()> {
-        match self.start_send_gathered(gathered, to, tag, mode)? {
+    /// What failed, with the partner.
+    #[inline(always)]
+    pub fn end_send(&self, sending: Sending, to: Rank, tag: i32) -> Result<()> {
+        match sending {
             Sending::Done => Ok(()),
-            Sending::Pending(request) => self.conclude_send(&self.inner.process.wait(request), to, tag),
+            Sending::Pending(request) => self.conclude_send(&self.wait(request), to, tag),
         }
-    }
-
-    /// Sends if nothing stands in the way: the peer was spoken to, nothing waits to go there, and the message is
-    /// short. `None`: nothing has happened, and [`Communicator::start_send`] knows what to do.
-    #[inline(always)]
-    #[must_use]
-    pub fn send_at_once(&self, payload: Payload<'static>, to: Rank, tag: i32) -> Option<Sending> {
-        let inner = &*self.inner;
-        let envelope = Envelope { context: self.context(), source: inner.rank, tag };
-        inner.process.send_at_once(inner.group.peer(to)?, envelope, payload)
-    }
-
-    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has happened,
-    /// and [`Communicator::receive_outcome`] knows what to do.
-    #[inline(always)]
-    #[must_use]
-    pub fn receive_at_once(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
-        let inner = &*self.inner;
-        let pattern = Pattern { context: self.context(), source: Some(from), tag };
-        let Probed { source, tag, bytes } =
-            inner.process.receive_at_once(pattern, inner.group.peer(from)?, room)?;
-        Some(Status { source, tag, bytes, cancelled: false })
-    }
-
-    /// Receives and waits, and leaves it to the caller to find words; `None` is any source or any tag. The answer is
-    /// `None` where `from` is no member, or blank.
-    #[must_use]
-    pub fn receive_outcome(
-        &self,
-        memory: UserMemory,
-        from: Option<Rank>,
-        tag: Option<i32>,
-    ) -> Option<Outcome> {
-        let inner = &*self.inner;
-        let peer = match from {
-            Some(rank) if self.is_blank(rank) => return None,
-            Some(rank) => Some(inner.group.peer(rank)?),
-            None => None,
-        };
-        let pattern = Pattern { context: self.context(), source: from, tag };
-        Some(inner.process.receive_awaited(pattern, peer, memory))
     }
 
     /// Begins a receive; `None` is any source or any tag.
@@ -152,6 +65,17 @@ impl Communicator {
     ) -> Result<Receiving> {
         let (pattern, peer) = self.pattern(from, tag)?;
         Ok(self.inner.process.receive(pattern, peer, target))
+    }
+
+    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has happened,
+    /// and [`Communicator::receive_claim`] knows what to do.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_if_soon(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
+        let inner = &*self.inner;
+        let pattern = Pattern { context: self.context(), source: Some(from), tag };
+        let found = inner.process.receive_if_soon(pattern, inner.group.peer(from)?, room)?;
+        Some(Status { source: found.source, tag: found.tag, bytes: found.bytes, cancelled: false })
     }
 
     /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or the peer is

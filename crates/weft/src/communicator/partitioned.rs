@@ -305,7 +305,7 @@ impl PartitionedSend {
             if self.of.is_blank(rank) {
                 continue;
             }
-            self.of.process().send_parts(peer, |engine| {
+            self.of.process().send_with(peer, |engine| {
                 for &partition in &batch {
                     self.send(engine, whole, peer, partition, payload);
                 }

@@ -2,102 +2,42 @@
 
 use std::sync::atomic::Ordering;
 
-use fabric::{Bell, FabricError, Payload, Peer, Room};
+use fabric::{Bell, FabricError, Peer, Room};
 use job::fabrics::{Fabrics, Lane};
+use job::lock::OwnedGuard;
 use messaging::{
-    Engine, Envelope, Gather, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sending, Target,
+    Engine, Envelope, Mode, Outcome, Pattern, Probed, Receiving, RequestId, Sendable, Sending, Target,
 };
 
 use super::Process;
 
 impl Process {
-    /// Sends without waiting.
+    /// The engine, for a message to that peer, where one thread does all the calls; [`Process::send`] serves any thread, and this
+    /// process itself as the peer.
     #[inline(always)]
-    pub(crate) fn send(
+    pub(crate) fn hold_to_send(&self, to: Peer) -> Option<OwnedGuard<'_, Engine<Fabrics>>> {
+        if to == self.here { None } else { self.engine.hold_owned() }
+    }
+
+    /// Sends without waiting.
+    pub(crate) fn send<'a>(
         &self,
         to: Peer,
         envelope: Envelope,
-        payload: Payload<'static>,
+        data: impl Sendable<'a>,
         mode: Mode,
     ) -> Result<Sending, Box<FabricError>> {
-        let sending = self.with(|engine| engine.send(to, envelope, payload, mode));
+        self.send_with(to, |engine| engine.send(to, envelope, data, mode))
+    }
+
+    /// Has the engine send to one peer whatever `act` hands to it.
+    pub(crate) fn send_with<R>(&self, to: Peer, act: impl FnOnce(&mut Engine<Fabrics>) -> R) -> R {
+        let answer = self.with(act);
         // What goes to this process itself waits for whoever looks next, and all may be asleep.
         if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
             self.bell.ring();
         }
-        sending
-    }
-
-    /// Sends without waiting, and says what the elements of the message are.
-    pub(crate) fn send_signed(
-        &self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-        mode: Mode,
-        signature: u32,
-    ) -> Result<Sending, Box<FabricError>> {
-        let sending = self.with(|engine| engine.send_signed(to, envelope, payload, mode, signature));
-        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.bell.ring();
-        }
-        sending
-    }
-
-    /// Sends what `gather` makes, without waiting.
-    pub(crate) fn send_made(
-        &self,
-        to: Peer,
-        envelope: Envelope,
-        gather: Box<dyn Gather>,
-        mode: Mode,
-    ) -> Result<Sending, Box<FabricError>> {
-        let sending = self.with(|engine| engine.send_made(to, envelope, gather, mode));
-        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.bell.ring();
-        }
-        sending
-    }
-
-    /// Sends a message that is gathered from its places if it can leave at once; false where it cannot, and nothing has happened.
-    #[inline]
-    pub(crate) fn send_made_at_once(&self, to: Peer, envelope: Envelope, gather: &dyn Gather) -> bool {
-        to != self.here && self.hold().send_made_at_once(to, envelope, gather)
-    }
-
-    /// Hands parts of an operation to the engine, all of them for one peer.
-    pub(crate) fn send_parts(&self, to: Peer, act: impl FnOnce(&mut Engine<Fabrics>)) {
-        self.with(act);
-        if to == self.here && self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.bell.ring();
-        }
-    }
-
-    /// Sends if nothing stands in the way; `None` when nothing has happened.
-    #[inline(always)]
-    pub(crate) fn send_at_once(
-        &self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-    ) -> Option<Sending> {
-        if to == self.here {
-            return None;
-        }
-        match self.engine.hold_owned() {
-            Some(mut engine) => engine.send_at_once(to, envelope, payload),
-            None => self.send_at_once_among_threads(to, envelope, payload),
-        }
-    }
-
-    #[inline(never)]
-    fn send_at_once_among_threads(
-        &self,
-        to: Peer,
-        envelope: Envelope,
-        payload: Payload<'static>,
-    ) -> Option<Sending> {
-        self.hold().send_at_once(to, envelope, payload)
+        answer
     }
 
     /// Posts a receive without waiting.
@@ -116,27 +56,17 @@ impl Process {
     pub(crate) fn receive_later(&self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         match self.engine.hold_owned() {
             Some(mut engine) => engine.receive_later(envelope, from, room),
-            None => self.receive_later_among_threads(envelope, from, room),
+            None => self.hold().receive_later(envelope, from, room),
         }
-    }
-
-    #[inline(never)]
-    fn receive_later_among_threads(&self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
-        self.hold().receive_later(envelope, from, room)
     }
 
     /// Receives if the message comes within a few looks; `None` when nothing has happened.
     #[inline(always)]
-    pub(crate) fn receive_at_once(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
+    pub(crate) fn receive_if_soon(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
         match self.engine.hold_owned() {
             Some(mut engine) => self.look_for(&mut engine, pattern, from, room),
-            None => self.receive_at_once_among_threads(pattern, from, room),
+            None => self.look_for(&mut self.hold(), pattern, from, room),
         }
-    }
-
-    #[inline(never)]
-    fn receive_at_once_among_threads(&self, pattern: Pattern, from: Peer, room: Room) -> Option<Probed> {
-        self.look_for(&mut self.hold(), pattern, from, room)
     }
 
     #[inline(always)]

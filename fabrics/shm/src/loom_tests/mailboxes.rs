@@ -1,10 +1,11 @@
 //! Models of a pair with a mailbox: letters, parcels and lines in one order.
 
-use fabric::{Header, Payload};
+use fabric::{Header, Looked, Payload};
 use loom::sync::Arc;
 use loom::thread;
 
 use super::{PARCELS, RING, header, model, post, producer, try_receive};
+use crate::channel::{Channel, Next};
 use crate::layout::LINE;
 use crate::mailbox::Mailbox;
 use crate::memory::{Lines, Memory};
@@ -23,7 +24,7 @@ fn looks_keep_the_order_of_mailbox_and_ring() {
     mailbox_and_ring(look_at_both);
 }
 
-type NextOfPair = fn(&mut Consumer, &mut Mailbox, &Arc<Lines>) -> Option<u8>;
+type NextOfPair = fn(&mut Channel, &Arc<Lines>) -> Option<u8>;
 
 fn mailbox_and_ring(next: NextOfPair) {
     model(move || {
@@ -31,25 +32,29 @@ fn mailbox_and_ring(next: NextOfPair) {
         let theirs = memory.clone();
         let at = RING.bytes();
         let first = thread::spawn(move || {
-            let (mut producer, mut mailbox) = (producer(RING), Mailbox::new(at, beside(at)));
-            mailbox.reserved(64);
-            mailbox.accepted();
-            mailbox.post(&*theirs, &header(1), Payload::from(&[1u8; 40][..]), producer.lines_passed());
-            post(&mut producer, &theirs, &[2; 5]);
-            while mailbox.look(&*theirs) != Look::Ready {
+            // It hears by the mailbox alone.
+            let (mailbox, consumer) = (Mailbox::new(at, beside(at)), Consumer::new(at, RING));
+            let mut channel = Channel { producer: producer(RING), consumer, mailbox };
+            channel.mailbox.reserved(64);
+            channel.mailbox.accepted();
+            assert!(channel.post(&*theirs, &header(1), Payload::from(&[1u8; 40][..])));
+            assert!(channel.post(&*theirs, &header(2), Payload::from(&[2u8; 5][..])));
+            while channel.mailbox.look(&*theirs) != Look::Ready {
                 thread::yield_now();
             }
-            mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 36]))).unwrap();
-            mailbox.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..]), producer.lines_passed());
+            channel.mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 36]))).unwrap();
+            assert!(channel.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..])));
         });
-        let (mut consumer, mut mailbox) = (Consumer::new(0, RING), Mailbox::new(at, beside(at)));
-        mailbox.reserved(64);
-        mailbox.accept();
+        let (mailbox, consumer) = (Mailbox::new(at, beside(at)), Consumer::new(0, RING));
+        // It answers by the mailbox alone.
+        let mut channel = Channel { producer: Producer::new(at, RING), consumer, mailbox };
+        channel.mailbox.reserved(64);
+        channel.mailbox.accept();
         let mut heard = Vec::new();
         while heard.len() < 3 {
-            heard.extend(next(&mut consumer, &mut mailbox, &memory));
-            if heard.len() == 1 && mailbox.is_ours() {
-                mailbox.post(&*memory, &header(9), Payload::from(&[9u8; 36][..]), 0);
+            heard.extend(next(&mut channel, &memory));
+            if heard.len() == 1 && channel.mailbox.is_ours() {
+                assert!(channel.post(&*memory, &header(9), Payload::from(&[9u8; 36][..])));
             }
             thread::yield_now();
         }
@@ -99,7 +104,11 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
                 coming.clear();
             }
             if heard.len() == 1 && mailbox.is_ours() {
-                mailbox.post(&*memory, &header(9), Payload::from(&[9u8; 70][..]), 0);
+                // Nothing goes through a ring this way.
+                let none = Producer::new(at, PARCELS);
+                let mut channel = Channel { producer: none, consumer: Consumer::new(at, PARCELS), mailbox };
+                assert!(channel.post(&*memory, &header(9), Payload::from(&[9u8; 70][..])));
+                mailbox = channel.mailbox;
             }
         }
         assert_eq!(heard, [(1, 2 * LINE), (2, 5), (3, 2 * LINE)]);
@@ -173,59 +182,60 @@ fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Line
     }
 }
 
-/// The next message of the pair, by the rules of the fabric: its first byte.
-fn next_of_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>) -> Option<u8> {
-    let mut letter = mailbox.look(&**memory);
-    let line = consumer.look(&**memory);
-    if letter == Look::Nothing && line == Look::Ready {
-        letter = mailbox.look(&**memory);
+/// The next message of the pair for a turn of progress: its first byte.
+fn next_of_both(channel: &mut Channel, memory: &Arc<Lines>) -> Option<u8> {
+    match channel.next(&**memory) {
+        Next::Letter => {
+            channel.mailbox.take(&**memory, |_, payload| payload.to_vec().first().copied()).unwrap()
+        }
+        Next::Line => try_receive(&mut channel.consumer, memory).map(|bytes| bytes[0]),
+        Next::Nothing => None,
+        Next::Strange => {
+            channel.strange(&**memory).unwrap();
+            None
+        }
     }
-    if letter == Look::Ready && mailbox.lines_before(&**memory) == consumer.lines_passed() as u16 {
-        return mailbox.take(&**memory, |_, payload| payload.to_vec().first().copied()).unwrap();
-    }
-    if line == Look::Ready { try_receive(consumer, memory).map(|bytes| bytes[0]) } else { None }
 }
 
-/// Takes the next message of mailbox and ring by the rules of a look: the line first, since a letter that goes before it is seen when the
-/// line is.
-fn look_at_both(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>) -> Option<u8> {
-    let line = consumer.look(&**memory);
-    let letter = mailbox.look(&**memory);
-    if letter == Look::Ready && mailbox.lines_before(&**memory) == consumer.lines_passed() as u16 {
-        return mailbox.take(&**memory, |_, payload| payload.to_vec().first().copied()).unwrap();
+/// The next message of the pair for a receive that looks for itself.
+fn look_at_both(channel: &mut Channel, memory: &Arc<Lines>) -> Option<u8> {
+    match channel.look(&**memory, |_, payload| payload.to_vec().first().copied()).0 {
+        Looked::Taken(first) => Some(first),
+        Looked::Nothing => None,
+        Looked::Left => panic!("nothing here is unusual"),
     }
-    if line == Look::Ready { try_receive(consumer, memory).map(|bytes| bytes[0]) } else { None }
 }
 
-/// One side of a mailbox whose memory is there, with the first turn or the second.
-fn mailbox(first: bool) -> Mailbox {
-    let mut mailbox = Mailbox::new(0, 0);
-    mailbox.reserved(LINE);
+/// One side of a channel whose mailbox has its memory, with the first turn or the second; nothing goes through rings.
+fn mailed(first: bool) -> Channel {
+    let (producer, consumer) = (Producer::new(3 * LINE, RING), Consumer::new(3 * LINE, RING));
+    let mut channel = Channel { producer, consumer, mailbox: Mailbox::new(0, 0) };
+    channel.mailbox.reserved(LINE);
     if first {
-        mailbox.offered();
-        mailbox.accepted();
+        channel.mailbox.offered();
+        channel.mailbox.accepted();
     } else {
-        mailbox.accept();
+        channel.mailbox.accept();
     }
-    mailbox
+    channel
 }
 
 /// The next letter; it must have so many bytes of that number.
-fn take_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
-    while mailbox.look(memory) != Look::Ready {
+fn take_letter(channel: &mut Channel, memory: &Lines, number: u8, bytes: usize) {
+    while channel.mailbox.look(memory) != Look::Ready {
         thread::yield_now();
     }
     let check = |header: &Header, payload: Payload<'_>| {
         assert_eq!((header.words, payload.to_vec()), ([u32::from(number); 6], vec![number; bytes]));
         Some(())
     };
-    mailbox.take(memory, check).unwrap();
+    channel.mailbox.take(memory, check).unwrap();
 }
 
-fn post_letter(mailbox: &mut Mailbox, memory: &Lines, number: u8, bytes: usize) {
+fn post_letter(channel: &mut Channel, memory: &Lines, number: u8, bytes: usize) {
     let payload = vec![number; bytes];
     let header = Header { words: [u32::from(number); 6] };
-    mailbox.post(memory, &header, Payload::from(&payload[..]), 0);
+    assert!(channel.post(memory, &header, Payload::from(&payload[..])));
 }
 
 #[test]
@@ -234,17 +244,17 @@ fn letters_are_whole_and_written_in_turn() {
         let memory = Lines::shared(3 * LINE);
         let theirs = memory.clone();
         let answering = thread::spawn(move || {
-            let mut mailbox = mailbox(false);
-            take_letter(&mut mailbox, &theirs, 1, 5);
+            let mut channel = mailed(false);
+            take_letter(&mut channel, &theirs, 1, 5);
             // Longer than its line, and over what stood there.
-            post_letter(&mut mailbox, &theirs, 2, 50);
-            take_letter(&mut mailbox, &theirs, 3, 40);
+            post_letter(&mut channel, &theirs, 2, 50);
+            take_letter(&mut channel, &theirs, 3, 40);
         });
-        let mut mailbox = mailbox(true);
-        post_letter(&mut mailbox, &memory, 1, 5);
-        take_letter(&mut mailbox, &memory, 2, 50);
-        post_letter(&mut mailbox, &memory, 3, 40);
-        assert!(!mailbox.is_ours() && !mailbox.takes(0));
+        let mut channel = mailed(true);
+        post_letter(&mut channel, &memory, 1, 5);
+        take_letter(&mut channel, &memory, 2, 50);
+        post_letter(&mut channel, &memory, 3, 40);
+        assert!(!channel.mailbox.is_ours() && !channel.mailbox.takes(0));
         answering.join().unwrap();
     });
 }

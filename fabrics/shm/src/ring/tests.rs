@@ -162,7 +162,7 @@ fn nothing_is_posted_in_the_midst_of_another_message() {
     assert!(wire.begin(&[1; 2000]));
     let header = Header::default();
     assert_eq!(wire.producer.post(&*wire.memory, &header, Payload::EMPTY), Ok(Posted::Busy));
-    assert!(!wire.producer.post_short(&*wire.memory, &header, Payload::EMPTY));
+    assert!(!wire.producer.has_line());
     assert_eq!(wire.take_going_on(), vec![1; 2000]);
 }
 
@@ -245,9 +245,6 @@ impl Wire {
     fn begin(&mut self, message: &[u8]) -> bool {
         let header = Header { words: [message.len() as u32; 6] };
         let payload = Payload::from(message);
-        if self.producer.post_short(&*self.memory, &header, payload) {
-            return true;
-        }
         match self.producer.post(&*self.memory, &header, payload).unwrap() {
             Posted::Sent => true,
             Posted::Partly(bytes) => {

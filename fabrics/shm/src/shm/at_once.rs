@@ -4,18 +4,11 @@ use std::time::Instant;
 
 use fabric::{Header, Payload, Posted};
 
-use super::incoming::Incoming;
-use super::{Opened, Outgoing, Pull, Shm, ShmLane};
+use super::{Opened, Pair, Pull, Shm, ShmLane};
+use crate::channel::Channel;
 use crate::choices::{Choices, Ways};
 use crate::layout::{LINE_PAYLOAD, PARCEL_AT, PARCEL_BYTES_MIN, PARCEL_PIECE_BYTES};
 use crate::mailbox::Shelf;
-
-/// Of the parcels to a peer.
-#[derive(Default)]
-pub(super) struct Parcels {
-    /// There was no memory for one; nobody asks again.
-    refused: bool,
-}
 
 impl Shm {
     /// See [`fabric::Fabric::takes_at_once`].
@@ -23,7 +16,7 @@ impl Shm {
         let Some(ways) = self.settings.ways else { return false };
         // What is mapped is copied once.
         if payload.bytes() > at_once_bytes_max(self.segment.layout().ring.data_bytes)
-            || !matches!(self.puller(&self.outgoing[lane.index as usize]), Pull::Allowed(_))
+            || !matches!(self.puller(&self.pairs[lane.index as usize]), Pull::Allowed(_))
             || self.heap.locate(payload).is_some()
             // What takes memory comes last.
             || !self.choices(lane).is_some_and(|choices| choices.ring.may_prefer_copies(&ways, payload.bytes()))
@@ -42,7 +35,7 @@ impl Shm {
             }
         }
         // A ring that is wild is found so by the post that follows. Of who has never spoken nothing is known.
-        let producer = &mut self.outgoing[lane.index as usize].producer;
+        let producer = &mut self.pairs[lane.index as usize].channel.producer;
         producer.has_room_for(self.segment.memory(), bytes).unwrap_or(false)
             && self.choices(lane).is_some_and(|choices| choices.ring.prefers_copies(&ways, bytes))
     }
@@ -52,9 +45,10 @@ impl Shm {
         if !(PARCEL_BYTES_MIN..=self.segment.layout().ring.parcel_bytes_max()).contains(&bytes) {
             return None;
         }
-        let Outgoing { producer, mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+        let Pair { channel: Channel { producer, mailbox, .. }, parcels_refused, .. } =
+            &mut self.pairs[lane.index as usize];
         let shelf = mailbox.free_shelf()?;
-        let fits = (!parcels.refused || mailbox.has_memory(shelf, PARCEL_AT + bytes))
+        let fits = (!*parcels_refused || mailbox.has_memory(shelf, PARCEL_AT + bytes))
             && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false);
         fits.then_some(shelf)
     }
@@ -62,13 +56,14 @@ impl Shm {
     /// Takes memory for it, twice as much as before or more.
     fn shelf_has_memory(&mut self, lane: ShmLane, shelf: Shelf, bytes: usize) -> bool {
         let shape = &self.segment.layout().ring;
-        let Outgoing { mailbox, parcels, .. } = &mut self.outgoing[lane.index as usize];
+        let Pair { channel: Channel { mailbox, .. }, parcels_refused, .. } =
+            &mut self.pairs[lane.index as usize];
         let needed = PARCEL_AT + bytes;
         if !mailbox.has_memory(shelf, needed) {
             let all =
                 (PARCEL_AT + bytes.next_power_of_two().max(PARCEL_PIECE_BYTES)).min(shape.mailbox_bytes());
-            parcels.refused = self.segment.reserve(mailbox.shelf_at(shelf), all).is_err();
-            if parcels.refused {
+            *parcels_refused = self.segment.reserve(mailbox.shelf_at(shelf), all).is_err();
+            if *parcels_refused {
                 return false;
             }
             mailbox.got_memory(shelf, all);
@@ -89,7 +84,7 @@ impl Shm {
         {
             let is_timed =
                 is_at_once && self.choices(lane).is_some_and(|choices| choices.parcels.times_next());
-            let Outgoing { producer, mailbox, .. } = &mut self.outgoing[lane.index as usize];
+            let Channel { producer, mailbox, .. } = &mut self.pairs[lane.index as usize].channel;
             let since = is_timed.then(Instant::now);
             let place = (shelf, mailbox.parcels_at(shelf));
             producer.post_parcel(self.segment.memory(), header, payload, place);
@@ -100,7 +95,7 @@ impl Shm {
             return self.posted(lane, Ok(Posted::Sent));
         }
         let is_timed = is_at_once && self.choices(lane).is_some_and(|choices| choices.ring.times_next());
-        let producer = &mut self.outgoing[lane.index as usize].producer;
+        let producer = &mut self.pairs[lane.index as usize].channel.producer;
         // At first, pages of the ring are brought in one by one.
         let since = (is_timed && producer.has_pages()).then(Instant::now);
         let posted = producer.post(self.segment.memory(), header, payload);
@@ -113,15 +108,9 @@ impl Shm {
         self.posted(lane, posted)
     }
 
-    /// What is known of long messages to and from the peer; nothing before it has spoken.
+    /// See [`Pair::choices`].
     fn choices(&mut self, lane: ShmLane) -> Option<&mut Choices> {
-        self.incoming_of(lane).map(|incoming| &mut **incoming.choices.get_or_insert_default())
-    }
-
-    /// What comes from the peer at the end of a lane, once it has spoken.
-    pub(super) fn incoming_of(&mut self, lane: ShmLane) -> Option<&mut Incoming> {
-        let incoming = self.outgoing[lane.index as usize].incoming;
-        self.incoming.get_mut(incoming as usize)
+        self.pairs[lane.index as usize].choices()
     }
 }
 
@@ -226,7 +215,7 @@ pub(super) mod tests {
     fn copies_are_timed_once_the_ring_has_its_pages() {
         let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let long = [7; LONG];
-        let said = |end: &Shm| end.incoming[0].copied_byte_ns(&Ways::COPIES);
+        let said = |end: &Shm| end.pairs[0].copied_byte_ns(&Ways::COPIES);
         for number in 0..32 {
             assert!(ends[0].takes_at_once(lanes[0], Payload::from(&long[..])));
             if number < 2 {
@@ -261,7 +250,11 @@ pub(super) mod tests {
     fn mailed(seats: u32) -> Option<([Shm; 2], [ShmLane; 2])> {
         let (mut ends, lanes) = pair(seats, Some(Ways::COPIES))?;
         let mut kept = Kept(Vec::new(), Heap::new(0));
-        while !ends.iter().zip(lanes).any(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours()) {
+        while !ends
+            .iter()
+            .zip(lanes)
+            .any(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours())
+        {
             for at in [0, 1] {
                 assert_eq!(ends[at].post(lanes[at], &Header::default(), Payload::EMPTY), Posted::Sent);
                 while ends[1 - at].poll(&mut kept, 64) > 0 {}
@@ -277,7 +270,7 @@ pub(super) mod tests {
         let first = ends
             .iter()
             .zip(lanes)
-            .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+            .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
         let mut from = first.unwrap();
         for number in 0..20_u8 {
             let bytes = [20 << 10, 32 << 10, 100_001, Ways::COPIED_BYTES_MAX][usize::from(number) % 4];
@@ -285,9 +278,9 @@ pub(super) mod tests {
             assert!(ends[from].takes_at_once(lanes[from], Payload::from(&payload[..])));
             let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
             assert_eq!(post, Posted::Sent);
-            let outgoing = &ends[from].outgoing[lanes[from].index as usize];
+            let channel = &ends[from].pairs[lanes[from].index as usize].channel;
             assert!(
-                !outgoing.mailbox.is_ours() && !outgoing.producer.has_pages(),
+                !channel.mailbox.is_ours() && !channel.producer.has_pages(),
                 "{bytes} went through the ring"
             );
             let mut kept = Kept(Vec::new(), Heap::new(0));
@@ -312,14 +305,15 @@ pub(super) mod tests {
         for number in 0..20_u8 {
             let bytes = [PARCEL_BYTES_MIN, 20 << 10, PARCEL_PIECE_BYTES, 100_001][usize::from(number) % 4];
             let payloads = [2 * number, 2 * number + 1].map(|fill| vec![fill; bytes]);
-            let has_turn =
-                |at: usize, ends: &[Shm; 2]| ends[at].outgoing[lanes[at].index as usize].mailbox.is_ours();
+            let has_turn = |at: usize, ends: &[Shm; 2]| {
+                ends[at].pairs[lanes[at].index as usize].channel.mailbox.is_ours()
+            };
             assert!(has_turn(0, &ends) != has_turn(1, &ends));
             for at in [0, 1] {
                 let payload = Payload::from(&payloads[at][..]);
                 assert_eq!(ends[at].post(lanes[at], &Header::default(), payload), Posted::Sent);
-                let outgoing = &ends[at].outgoing[lanes[at].index as usize];
-                assert!(!outgoing.producer.has_pages(), "{bytes} went through the ring");
+                let channel = &ends[at].pairs[lanes[at].index as usize].channel;
+                assert!(!channel.producer.has_pages(), "{bytes} went through the ring");
             }
             for at in [0, 1] {
                 let mut kept = Kept(Vec::new(), Heap::new(0));
@@ -335,11 +329,11 @@ pub(super) mod tests {
         let ours = ends
             .iter()
             .zip(lanes)
-            .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+            .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
         let from = if is_in_turn { ours.unwrap() } else { 1 - ours.unwrap() };
         let (layout, victim) = (*ends[0].segment.layout(), &mut ends[1 - from]);
         for (what, words) in lines {
-            let passed = victim.incoming[0].consumer.lines_passed();
+            let passed = victim.pairs[0].channel.consumer.lines_passed();
             let line = layout.ring_at(from as u32, 1 - from as u32)
                 + RING_LINES
                 + (passed % layout.ring.lines) as usize * LINE;
@@ -404,7 +398,7 @@ pub(super) mod tests {
             let from = ends
                 .iter()
                 .zip(lanes)
-                .position(|(end, lane)| end.outgoing[lane.index as usize].mailbox.is_ours());
+                .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
             let from = from.unwrap();
             assert_eq!(ends[from].shelf_for(lanes[from], bytes + 1), None, "{seats} seats");
             let shelf = (bytes > 0).then_some(Shelf::Mailbox);

@@ -39,8 +39,8 @@ impl Shm {
     #[must_use]
     pub fn explain(&self, lane: ShmLane) -> Explained {
         let limits = self.limits(lane);
-        let outgoing = &self.outgoing[lane.index as usize];
-        let pull = match outgoing.seat.sitter(self.segment.memory()) {
+        let pair = &self.pairs[lane.index as usize];
+        let pull = match pair.seat.sitter(self.segment.memory()) {
             _ if limits.pull => PullExplained::Allowed,
             _ if !self.settings.pull => PullExplained::SwitchedOff,
             None => PullExplained::NobodyThere,
@@ -51,9 +51,7 @@ impl Shm {
         };
         let at_once = |ways: Ways| {
             let most = at_once_bytes_max(self.segment.layout().ring.data_bytes);
-            let incoming = self.incoming.get(outgoing.incoming as usize);
-            let byte_ns = incoming.map_or(ways.copied_byte_ns, |it| it.copied_byte_ns(&ways));
-            most.min(ways.copied_bytes_max(byte_ns))
+            most.min(ways.copied_bytes_max(pair.copied_byte_ns(&ways)))
         };
         Explained {
             eager_bytes_max: limits.eager_bytes_max,

@@ -2,7 +2,7 @@
 
 use fabric::{Fabric, Header, Posted, UserMemory};
 
-use super::{Opened, Shm, ShmLane, wake_if_asleep};
+use super::{Opened, Shm, ShmLane};
 use crate::layout::LINE_PAYLOAD_BYTES_MAX;
 
 impl Shm {
@@ -25,17 +25,11 @@ impl Shm {
         if !self.opened(lane, Opened::All) {
             return Some(Posted::Busy);
         }
-        if self.outgoing[lane.index as usize].producer.is_whole() {
+        if self.pairs[lane.index as usize].channel.producer.is_whole() {
             self.attend_mailbox(lane, bytes);
         }
-        let memory = self.segment.memory();
-        let outgoing = &mut self.outgoing[lane.index as usize];
-        if outgoing.mailbox.takes(bytes) && outgoing.producer.is_whole() {
-            outgoing.mailbox.post_made(memory, header, bytes, outgoing.producer.lines_passed(), write);
-            wake_if_asleep(memory, outgoing.seat);
-            return Some(Posted::Sent);
-        }
-        let posted = outgoing.producer.post_made(memory, header, bytes, write);
+        let channel = &mut self.pairs[lane.index as usize].channel;
+        let posted = channel.post_made(self.segment.memory(), header, bytes, write);
         Some(self.posted(lane, posted))
     }
 }

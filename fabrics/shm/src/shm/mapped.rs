@@ -2,7 +2,7 @@
 
 use fabric::{FabricError, Fault, Pulled, UserMemory};
 
-use super::{Shm, ShmLane};
+use super::{Pair, Shm, ShmLane};
 use crate::heap::{SharedHeap, Unread};
 
 impl Shm {
@@ -21,8 +21,7 @@ impl Shm {
         offset: usize,
         into: &mut UserMemory,
     ) -> Pulled {
-        let outgoing = &self.outgoing[lane.index as usize];
-        let (peer, seat) = (outgoing.peer, outgoing.seat_number);
+        let Pair { peer, seat_number: seat, .. } = self.pairs[lane.index as usize];
         let inside = (offset as u64).checked_add(into.bytes() as u64).is_some_and(|end| end <= bytes);
         let window = self.windows.entry(seat).or_default();
         let read = match at.checked_add(offset as u64).filter(|_| inside) {

@@ -13,9 +13,8 @@ use crate::share::{End, Share};
 impl Shm {
     /// The copy that the peer of a lane sends and this process receives, by the ring from there.
     fn share_from(&self, lane: ShmLane, ticket: u16, bytes: usize) -> Option<Share> {
-        let place = self.outgoing[lane.index as usize].incoming;
-        let incoming = self.incoming.get(place as usize)?;
-        Some(Share { ring_at: incoming.consumer.at(), ticket, bytes })
+        let pair = &self.pairs[lane.index as usize];
+        pair.is_heard.then(|| Share { ring_at: pair.channel.consumer.at(), ticket, bytes })
     }
 
     /// See [`Fabric::invite`].
@@ -58,10 +57,10 @@ impl Shm {
             own += part.bytes;
         }
         // Where nobody came to help it says nothing of a sender who would.
-        if let (Some(since), Some(incoming)) = (since, self.incoming_of(lane))
+        if let (Some(since), Some(choices)) = (since, self.pairs[lane.index as usize].choices())
             && own < bytes
         {
-            incoming.choices.get_or_insert_default().longer.pulled(bytes, since.elapsed().as_nanos() as f64);
+            choices.longer.pulled(bytes, since.elapsed().as_nanos() as f64);
         }
         PulledShared::Own(own)
     }
@@ -73,31 +72,28 @@ impl Shm {
         if ways.is_none() || !has_core || !PullOrPush::concerns(bytes) || heap::place(exposed).is_some() {
             return false;
         }
-        let sender = self.outgoing[lane.index as usize].seat;
-        !sender.seems_asleep(self.segment.memory())
-            && self
-                .incoming_of(lane)
-                .and_then(|incoming| incoming.choices.as_mut())
-                .is_some_and(|choices| choices.longer.rather_pushed(bytes))
+        let sender = &mut self.pairs[lane.index as usize];
+        !sender.seat.seems_asleep(self.segment.memory())
+            && sender.known_choices().is_some_and(|choices| choices.longer.rather_pushed(bytes))
     }
 
     /// See [`Fabric::bring`].
     pub(super) fn bring_back(&mut self, lane: ShmLane, invitation: Exposed, memory: Payload<'_>) -> Brought {
         let mut brought = Brought { claimed: false, bytes: 0 };
-        let outgoing = &self.outgoing[lane.index as usize];
+        let pair = &self.pairs[lane.index as usize];
         let (ticket, bytes) = ticket_and_bytes(invitation);
-        let Pull::Allowed(pid) = self.puller(outgoing) else { return brought };
+        let Pull::Allowed(pid) = self.puller(pair) else { return brought };
         if bytes > memory.bytes() {
             return brought;
         }
-        let share = Share { ring_at: outgoing.producer.at(), ticket, bytes };
+        let share = Share { ring_at: pair.channel.producer.at(), ticket, bytes };
         while let Some(part) = share.claim(self.segment.memory(), End::Back) {
             brought.claimed = true;
             let written = invitation.words[0].checked_add(part.offset as u64).is_some_and(|address| {
                 cma::write(pid, address, memory.part(part.offset, part.bytes)).is_ok()
             });
             if !written {
-                outgoing.pull.set(Pull::Refused);
+                pair.pull.set(Pull::Refused);
                 break;
             }
             brought.bytes += part.bytes;
@@ -146,8 +142,7 @@ mod tests {
         assert_eq!(pulled, PulledShared::Own(0), "all of it was brought");
         assert!((0..10).any(|_| receiver.rather_posted(lane, exposed, LONG)), "it is tried");
         let mut took = |pulled_ns: f64, posted_ns: f64| {
-            let incoming = receiver.incoming_of(lane).expect("it has spoken");
-            let longer = &mut incoming.choices.get_or_insert_default().longer;
+            let longer = &mut receiver.pairs[lane.index as usize].choices().expect("it has spoken").longer;
             for _ in 0..64 {
                 longer.pulled(LONG, pulled_ns * LONG as f64);
                 longer.pushed(LONG, posted_ns * LONG as f64);
@@ -171,7 +166,7 @@ mod tests {
     #[test]
     fn nobody_is_asked_to_post_where_cores_are_shared() {
         let Some((mut ends, lanes)) = pair(4, None) else { return };
-        let _ = ends[0].incoming_of(lanes[0]).expect("it has spoken").choices.get_or_insert_default();
+        let _ = ends[0].pairs[lanes[0].index as usize].choices().expect("it has spoken");
         let exposed = ends[1].expose(lanes[1], Payload::from(&[0; LONG][..]));
         assert!((0..64).all(|_| !ends[0].rather_posted(lanes[0], exposed, LONG)));
     }

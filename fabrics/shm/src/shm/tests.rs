@@ -108,7 +108,7 @@ fn any_of_many_rings_is_heard_in_one_poll() {
 }
 
 #[test]
-fn a_knock_or_a_lane_pairs_up_itself_alone() {
+fn a_knock_and_a_lane_have_one_pair() {
     const SPOKES: usize = 99;
     let segment = segment(SPOKES as u32 + 1);
     let mut all: Vec<Shm> = (0..=SPOKES as u32).map(|seat| open(&segment, seat)).collect();
@@ -129,22 +129,15 @@ fn a_knock_or_a_lane_pairs_up_itself_alone() {
         hub.poll(&mut losses, 64);
         hub.connect(peer, &spoke.address()).unwrap();
     }
-    assert_eq!(hub.paired, 2 * SPOKES, "one look for each knock and each lane");
-    let together = |hub: &Shm| {
-        let paired = |outgoing: &Outgoing| {
-            let incoming = hub.incoming.get(outgoing.incoming as usize)?;
-            (incoming.peer == outgoing.peer).then_some(incoming.lane()?.index)
-        };
-        hub.outgoing.iter().filter(|outgoing| paired(outgoing).is_some()).count()
-    };
-    assert_eq!(together(&hub), SPOKES);
+    // Each has one pair, whoever spoke first.
+    assert_eq!((hub.pairs.len(), hub.heard.len()), (SPOKES, SPOKES));
     // One that is lost leaves the others as they were.
     let error = FabricError { fabric: "shm", fault: Fault::Died, what: "as a test wants it".to_owned() };
     hub.lose(Peer(120), error);
-    assert_eq!((together(&hub), hub.incoming.len()), (SPOKES - 1, SPOKES - 1));
-    for (index, outgoing) in
-        hub.outgoing.iter().enumerate().filter(|(_, outgoing)| outgoing.incoming != NOWHERE)
-    {
-        assert_eq!(hub.incoming[outgoing.incoming as usize].lane(), Some(ShmLane { index: index as u32 }));
+    assert_eq!((hub.pairs.len(), hub.heard.len()), (SPOKES, SPOKES - 1));
+    for (seat, &place) in hub.by_seat.iter().enumerate().skip(1) {
+        let pair = &hub.pairs[place as usize];
+        assert_eq!((pair.seat_number as usize, pair.peer), (seat, Peer(100 + seat as u32)));
+        assert_eq!((pair.is_heard, hub.heard.contains(&place)), (seat != 20, seat != 20));
     }
 }

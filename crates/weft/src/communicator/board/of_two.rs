@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering;
 
 use collectives::node::{Flow, OfTwo, Visit};
-use collectives::{Activity, Cause, Collective, judge};
+use collectives::{Activity, Cause, Collective, Failed, judge};
 use fabric::{Payload, UserMemory};
 use job::error::Result;
-use messaging::{Envelope, Pattern, Rank, Sending};
+use messaging::{Envelope, Mode, Pattern, Rank, Sending};
 
 use super::{Bulletin, Combining, Communicator};
 use crate::communicator::TAGS;
@@ -81,15 +81,22 @@ impl Communicator {
         match give {
             Some(payload) => {
                 let envelope = Envelope { context, source: here, tag };
-                if let Sending::Pending(request) = inner.process.send_at_once(peer, envelope, payload)? {
-                    sending = Some(request);
+                let sent = inner.process.act(|engine| {
+                    engine.way_out(peer, bytes)?;
+                    Some(engine.send(peer, envelope, payload, Mode::Standard))
+                })?;
+                match sent {
+                    Ok(Sending::Pending(request)) => sending = Some(request),
+                    Ok(Sending::Done) => {}
+                    Err(error) => failed = Some((Activity::Sending, Cause::Lost(*error))),
                 }
             }
             None => {
                 let pattern = Pattern { context, source: Some(with), tag: Some(tag) };
-                let found = inner.process.receive_at_once(pattern, peer, get.room()?)?;
+                let found = inner.process.receive_if_soon(pattern, peer, get.room()?)?;
                 if found.bytes != bytes {
-                    failed = Some(Cause::Mismatch { sent_bytes: found.bytes, expected_bytes: bytes });
+                    let cause = Cause::Mismatch { sent_bytes: found.bytes, expected_bytes: bytes };
+                    failed = Some((Activity::Receiving, cause));
                 }
             }
         }
@@ -97,7 +104,7 @@ impl Communicator {
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
         self.tell_board();
         let sent = sending.map_or(Ok(()), |request| judge(&self.wait(request), with, Activity::Sending, 0));
-        let done = failed.map_or(Ok(()), |cause| Err(self.collective_receive_failed(with, cause)));
-        Some(done.and(sent.map_err(|failed| self.told(&failed))))
+        let done = failed.map_or(Ok(()), |(activity, cause)| Err(Failed { with, activity, cause }));
+        Some(done.and(sent).map_err(|failed| self.told(&failed)))
     }
 }
