@@ -5,8 +5,7 @@ mod listed;
 
 use std::ffi::c_int;
 
-use datatype::{Operator, Predefined};
-use weft::claims::{OwnedCombining, Payload, Room, UserMemory};
+use weft::claims::{Payload, Room, UserMemory};
 use weft::collectives::{self, Around, Buffers, Collective, Each, Reduction, Rooted, Surround};
 use weft::{Combining, Communicator, Rank, Result};
 
@@ -38,54 +37,31 @@ struct Plain {
     gives: (Sent, usize),
     /// Where what this rank gets comes to stand, and how long that is.
     gets: (Received, usize),
-    arithmetic: Arithmetic,
+    combining: Combining<'static>,
 }
 
 /// How elements are combined, where the library knows how.
-#[derive(Clone, Copy)]
-enum Arithmetic {
-    None,
-    Of(Operator, Predefined),
+#[inline(always)]
+fn arithmetic(op: MPI_Op, datatype: MPI_Datatype) -> Option<Combining<'static>> {
+    let (operator, predefined) = (operators::predefined(op)?, datatypes::predefined(datatype)?);
+    let is_known = operator.is_collective() && operator.is_legal_for(predefined);
+    is_known.then_some(Combining::Predefined(operator, predefined))
 }
 
-impl Arithmetic {
-    #[inline(always)]
-    fn of(op: MPI_Op, datatype: MPI_Datatype) -> Option<Arithmetic> {
-        let (operator, predefined) = (operators::predefined(op)?, datatypes::predefined(datatype)?);
-        (operator.is_collective() && operator.is_legal_for(predefined))
-            .then_some(Arithmetic::Of(operator, predefined))
-    }
-
-    /// The reduction of so many bytes.
-    #[inline(always)]
-    fn reduction(self, bytes: usize, in_place: bool) -> Option<Reduction> {
-        let Arithmetic::Of(operator, predefined) = self else { return None };
-        let element_bytes = predefined.size() as usize;
-        let operator = collectives::Operator { element_bytes, commutative: operator.is_commutative() };
-        Some(Reduction { count: bytes / element_bytes, operator, in_place })
-    }
-
-    #[inline(always)]
-    fn combining(self) -> Combining<'static> {
-        match self {
-            Arithmetic::None => Combining::Nothing,
-            Arithmetic::Of(operator, predefined) => Combining::Predefined(operator, predefined),
-        }
-    }
-
-    fn owned(self) -> OwnedCombining {
-        match self {
-            Arithmetic::None => OwnedCombining::Nothing,
-            Arithmetic::Of(operator, predefined) => OwnedCombining::Predefined(operator, predefined),
-        }
-    }
+/// The reduction of so many bytes.
+#[inline(always)]
+fn reduction(combining: Combining<'static>, bytes: usize, in_place: bool) -> Option<Reduction> {
+    let Combining::Predefined(operator, predefined) = combining else { return None };
+    let element_bytes = predefined.size() as usize;
+    let operator = collectives::Operator { element_bytes, commutative: operator.is_commutative() };
+    Some(Reduction { count: bytes / element_bytes, operator, in_place })
 }
 
 impl Plain {
     /// An operation that combines nothing.
     #[inline(always)]
     fn moving(collective: Collective, gives: (Sent, usize), gets: (Received, usize)) -> Plain {
-        Plain { collective, gives, gets, arithmetic: Arithmetic::None }
+        Plain { collective, gives, gets, combining: Combining::Nothing }
     }
 
     /// The memory that it uses.
@@ -147,8 +123,7 @@ fn perform(
         if object.comm.size() == 2 {
             let plain = describe(&object.comm)?;
             let (input, output) = (readable(plain.gives), room(plain.gets));
-            let combining = plain.arithmetic.combining();
-            if let Some(done) = object.comm.try_perform(plain.collective, input, output, combining) {
+            if let Some(done) = object.comm.try_perform(plain.collective, input, output, plain.combining) {
                 return Some(conclude(way, comm, done));
             }
         }
@@ -171,7 +146,7 @@ fn perform_otherwise(
         return begin(way, comm, &held, plain, buffers);
     }
     let Buffers { input, output } = buffers;
-    let done = held.comm.perform(plain.collective, input, output, plain.arithmetic.combining());
+    let done = held.comm.perform(plain.collective, input, output, plain.combining);
     Some(conclude(way, comm, done))
 }
 
@@ -184,7 +159,7 @@ fn conclude(way: &Way<'_>, comm: MPI_Comm, done: Result<()>) -> c_int {
 fn begin(way: &Way<'_>, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers) -> Option<c_int> {
     let place = way.begins()?;
     let started =
-        held.comm.start_if_not_over(plain.collective, buffers, plain.arithmetic.owned(), None, None);
+        held.comm.start_if_not_over(plain.collective, buffers, plain.combining.owned()?, None, None);
     let Some(ongoing) = started else {
         place.set(SENT);
         return Some(MPI_SUCCESS);
@@ -348,10 +323,10 @@ pub(crate) fn allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
+    let (bytes, combining) = (row(receives)?, arithmetic(op, receives.2)?);
     let (gives, gets) = (operands((sendbuf, bytes), (receives.0, bytes))?, (receives.0, bytes));
-    let collective = Collective::Allreduce(arithmetic.reduction(bytes, is_in_place(sendbuf))?);
-    perform(way, comm, |_| Some(Plain { collective, gives, gets, arithmetic }))
+    let collective = Collective::Allreduce(reduction(combining, bytes, is_in_place(sendbuf))?);
+    perform(way, comm, |_| Some(Plain { collective, gives, gets, combining }))
 }
 
 /// `MPI_Reduce`.
@@ -364,14 +339,14 @@ pub(crate) fn reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (bytes, arithmetic) = (row(sends)?, Arithmetic::of(op, sends.2)?);
+    let (bytes, combining) = (row(sends)?, arithmetic(op, sends.2)?);
     perform(way, comm, |comm| {
         let root = root_of(comm, root)?;
-        let collective = Collective::Reduce(root, arithmetic.reduction(bytes, false)?);
+        let collective = Collective::Reduce(root, reduction(combining, bytes, false)?);
         let is_root = comm.rank() == root;
         let (gives, gets) = ((sends.0, bytes), (recvbuf, if is_root { bytes } else { 0 }));
         let is_usual = !is_root || recvbuf.is_plain() && are_apart(gives, (recvbuf, bytes));
-        is_usual.then_some(Plain { collective, gives, gets, arithmetic })
+        is_usual.then_some(Plain { collective, gives, gets, combining })
     })
 }
 
@@ -384,14 +359,14 @@ pub(crate) fn reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
-    let collective = Collective::ReduceScatterBlock(arithmetic.reduction(bytes, false)?);
+    let (bytes, combining) = (row(receives)?, arithmetic(op, receives.2)?);
+    let collective = Collective::ReduceScatterBlock(reduction(combining, bytes, false)?);
     if !sendbuf.is_plain() {
         return None;
     }
     perform(way, comm, |comm| {
         let (gives, gets) = ((sendbuf, for_each(comm, bytes)?), (receives.0, bytes));
-        are_apart(gives, gets).then_some(Plain { collective, gives, gets, arithmetic })
+        are_apart(gives, gets).then_some(Plain { collective, gives, gets, combining })
     })
 }
 
@@ -405,14 +380,14 @@ pub(crate) fn scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (bytes, arithmetic) = (row(receives)?, Arithmetic::of(op, receives.2)?);
+    let (bytes, combining) = (row(receives)?, arithmetic(op, receives.2)?);
     let gives = operands((sendbuf, bytes), (receives.0, bytes)).filter(|gives| gives.1 > 0)?;
-    let of = arithmetic.reduction(bytes, false)?;
+    let of = reduction(combining, bytes, false)?;
     let collective = if exclusive { Collective::Exscan(of) } else { Collective::Scan(of) };
     perform(way, comm, |comm| {
         let gets_nothing = exclusive && comm.rank() == Rank(0);
         let gets = (receives.0, if gets_nothing { 0 } else { bytes });
-        Some(Plain { collective, gives, gets, arithmetic })
+        Some(Plain { collective, gives, gets, combining })
     })
 }
 

@@ -5,12 +5,12 @@ use fabric::slots::{Ring, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::pieces::{ENTRY_BYTES_MAX, PIECE_BYTES_MIN, is_whole};
-use super::plan::{Operands, ROOM_BYTES};
+use super::pieces::{ENTRY_BYTES_MAX, is_whole};
+use super::plan::{Operands, Plan, ROOM_BYTES};
 use super::turn::Flow;
 use super::{Combine, Member, Result, Visit};
 use crate::memory::reading;
-use crate::{Block, Collective, Each, Reduction, Rooted};
+use crate::{Block, Collective, Cores};
 
 /// What one of two members does. Nothing of it is lent to a function that is not a part of its caller, or all of it would stand in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,97 +38,12 @@ pub struct OfTwo {
 }
 
 impl OfTwo {
-    /// All blocks are so long, and this member gives and gets one, which is all that it has.
-    #[inline(always)]
-    const fn exchange(bytes: usize) -> OfTwo {
-        let all = Block { offset: 0, bytes };
-        OfTwo {
-            gives: true,
-            give: all,
-            gets: true,
-            place: 0,
-            got_bytes: bytes,
-            own: all,
-            kept: None,
-            is_loaded: false,
-            operands: None,
-            longest_bytes: bytes,
-        }
-    }
-
-    /// What the member of two does that is `here`: the same as `Plan::of_two` has it. `None` where it is
-    /// not of one round.
+    /// What the member of two does that is `here`; `None` where it is not of one round.
     #[inline(always)]
     #[must_use]
     pub fn of(collective: Collective, here: Rank) -> Option<OfTwo> {
-        let (first, other) = (here.0 == 0, 1 - here.0 as usize);
-        let here = here.0 as usize;
-        let is_at = |root: Rank| root.0 as usize == here;
-        let two = match collective {
-            Collective::Barrier => return Some(OfTwo::exchange(0)),
-            Collective::Bcast { root, bytes } => {
-                let (gives, all) = (is_at(root), OfTwo::exchange(bytes));
-                OfTwo { gives, gets: !gives, is_loaded: true, ..all }
-            }
-            Collective::Gather(Rooted { root, bytes, in_place }) => {
-                let (gets, all) = (is_at(root), OfTwo::exchange(bytes));
-                let kept = if gets && !in_place { Some(here * bytes) } else { None };
-                OfTwo { gives: !gets, gets, place: other * bytes, kept, ..all }
-            }
-            Collective::Scatter(Rooted { root, bytes, in_place }) => {
-                let (gives, all) = (is_at(root), OfTwo::exchange(bytes));
-                let kept = if gives && !in_place { Some(0) } else { None };
-                let [give, own] = [other, here].map(|rank| Block { offset: rank * bytes, bytes });
-                OfTwo { gives, give, gets: !gives, own, kept, ..all }
-            }
-            Collective::Allgather(Each { bytes, in_place }) => {
-                let all = OfTwo::exchange(bytes);
-                let own = Block { offset: if in_place { here * bytes } else { 0 }, bytes };
-                let kept = if in_place { None } else { Some(here * bytes) };
-                OfTwo { give: own, place: other * bytes, own, kept, is_loaded: in_place, ..all }
-            }
-            Collective::Alltoall(Each { bytes, in_place }) => {
-                let all = OfTwo::exchange(bytes);
-                let [give, own] = [other, here].map(|rank| Block { offset: rank * bytes, bytes });
-                let kept = if in_place { None } else { Some(here * bytes) };
-                OfTwo { give, place: other * bytes, own, kept, is_loaded: in_place, ..all }
-            }
-            Collective::Allreduce(of) => OfTwo::sum(of, first),
-            Collective::Reduce(root, of) => {
-                let gets = is_at(root);
-                let sum = OfTwo::sum(of, first);
-                OfTwo { gives: !gets, gets, operands: if gets { sum.operands } else { None }, ..sum }
-            }
-            Collective::ReduceScatterBlock(of) => {
-                let sum = OfTwo::sum(of, first);
-                let bytes = sum.longest_bytes;
-                let [give, own] = [other, here].map(|rank| Block { offset: rank * bytes, bytes });
-                OfTwo { give, own, ..sum }
-            }
-            Collective::Scan(of) => {
-                let sum = OfTwo::sum(of, first);
-                let kept = if first && !of.in_place { Some(0) } else { None };
-                OfTwo {
-                    gives: first,
-                    gets: !first,
-                    kept,
-                    operands: if first { None } else { sum.operands },
-                    ..sum
-                }
-            }
-            Collective::Exscan(of) => {
-                let operands = if first { None } else { Some(Operands::TheirsAlone) };
-                OfTwo { gives: first, gets: !first, operands, ..OfTwo::sum(of, first) }
-            }
-        };
-        if two.longest_bytes == 0 || two.longest_bytes > PIECE_BYTES_MIN { None } else { Some(two) }
-    }
-
-    #[inline(always)]
-    fn sum(of: Reduction, first: bool) -> OfTwo {
-        let operands = if first { Operands::OwnBeforeTheirs } else { Operands::TheirsBeforeOwn };
-        let all = OfTwo::exchange(of.count * of.operator.element_bytes);
-        OfTwo { is_loaded: of.in_place, operands: Some(operands), ..all }
+        // Who has cores of its own or not makes a difference for more members alone.
+        Plan::of(collective, here, 2, Cores::Own)?.of_two()
     }
 
     /// Which way data flows.
@@ -275,67 +190,4 @@ fn combine_aside(
     let own = heap.payload().part(0, own.bytes());
     combine(operands, (own, false), theirs, (combining, &mut None), out);
     *scratch = Some(heap);
-}
-
-#[cfg(test)]
-mod tests {
-
-    use super::super::plan::Plan;
-    use super::*;
-    use crate::{Cores, Operator};
-
-    /// What is known where the operation is known is what the plan of any number of members says.
-    #[test]
-    fn two_members_do_what_their_plan_says() {
-        let operator = Operator { element_bytes: 4, commutative: true };
-        for bytes in [0, 4, 112, 116, 4096, PIECE_BYTES_MIN, PIECE_BYTES_MIN + 4] {
-            for (root, in_place) in [(0, false), (0, true), (1, false), (1, true)] {
-                let root = Rank(root);
-                let (rooted, each) = (Rooted { root, bytes, in_place }, Each { bytes, in_place });
-                let sum = Reduction { count: bytes / 4, operator, in_place };
-                let all = [
-                    Collective::Barrier,
-                    Collective::Bcast { root, bytes },
-                    Collective::Gather(rooted),
-                    Collective::Scatter(rooted),
-                    Collective::Allgather(each),
-                    Collective::Alltoall(each),
-                    Collective::Reduce(root, sum),
-                    Collective::Allreduce(sum),
-                    Collective::ReduceScatterBlock(sum),
-                    Collective::Scan(sum),
-                    Collective::Exscan(sum),
-                ];
-                for (collective, here) in all.into_iter().flat_map(|one| [0, 1].map(|here| (one, Rank(here))))
-                {
-                    let plan = Plan::of(collective, here, 2, Cores::Own).expect("two have a plan");
-                    let (short, long) = (OfTwo::of(collective, here), plan.of_two());
-                    let what = |two: OfTwo| {
-                        // Where nothing is given, gotten or kept, nobody asks how much.
-                        let give = if two.gives { two.give } else { Block::NOTHING };
-                        let got = if two.gets { (two.place, two.got_bytes) } else { (0, 0) };
-                        let has_own = two.kept.is_some() || two.operands.is_some();
-                        let own = if has_own { two.own } else { Block::NOTHING };
-                        (
-                            two.gives,
-                            give,
-                            two.gets,
-                            got,
-                            own,
-                            two.kept,
-                            two.is_loaded,
-                            two.operands,
-                            two.longest_bytes,
-                        )
-                    };
-                    assert_eq!(short.map(what), long.map(what), "{collective:?} at {here:?}");
-                    assert_eq!(
-                        short.map(|two| two.flow()),
-                        long.map(|_| plan.flow()),
-                        "{collective:?} at {here:?}"
-                    );
-                }
-            }
-        }
-    }
 }

@@ -286,20 +286,27 @@ impl<'a> Plan<'a> {
     }
 
     /// What this member does if there are two, in one round; the same at both.
+    #[inline(always)]
     pub(super) fn of_two(&self) -> Option<OfTwo> {
         if self.size != 2 || !self.is_one_round() {
             return None;
         }
         let other = Rank(1 - self.here.0);
-        let gets = self.writers().next().is_some();
-        let [front, back] = self.entry();
-        let give = if front.bytes > 0 { front } else { back };
+        let gets = match self.hears {
+            Hears::Nobody => false,
+            Hears::One(_) | Hears::Others => true,
+            Hears::Lower => self.here.0 == 1,
+        };
+        let (give, gotten) = match self.holds {
+            Holds::Own => (self.own(), self.block(other)),
+            Holds::ForEach => (self.block(other), self.block(self.here)),
+        };
         let (operands, kept) = match self.then {
             // The lower one of a scan has its own alone.
-            Then::Combined(Sum::UpTo(Rank(0))) if !gets && self.hears == Hears::Lower => {
-                (None, (!self.is_loaded).then_some(0))
+            Then::Combined(Sum::UpTo(Rank(0))) if !gets && matches!(self.hears, Hears::Lower) => {
+                (None, if self.is_loaded { None } else { Some(0) })
             }
-            Then::Combined(sum) => (gets.then(|| sum.of_two(self.here)), None),
+            Then::Combined(sum) => (if gets { Some(sum.of_two(self.here)) } else { None }, None),
             Then::Nothing | Then::Taken | Then::Placed => (None, self.kept()),
         };
         Some(OfTwo {
@@ -307,7 +314,7 @@ impl<'a> Plan<'a> {
             give,
             gets,
             place: self.place(other),
-            got_bytes: self.heard(other).1.bytes,
+            got_bytes: gotten.bytes,
             own: self.own(),
             kept,
             is_loaded: self.is_loaded,

@@ -59,6 +59,18 @@ impl<'a> Combining<'a> {
             _ => None,
         }
     }
+
+    /// The same for an operation that goes on after the call that begins it; `None` where a function of the caller is borrowed.
+    #[must_use]
+    pub fn owned(self) -> Option<OwnedCombining> {
+        match self {
+            Combining::Nothing => Some(OwnedCombining::Nothing),
+            Combining::Predefined(operator, predefined) => {
+                Some(OwnedCombining::Predefined(operator, predefined))
+            }
+            Combining::By(_) | Combining::Program(_) => None,
+        }
+    }
 }
 
 impl OwnedCombining {

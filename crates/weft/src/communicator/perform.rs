@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use collectives::node::Combine;
 use collectives::{Advance, Buffers, Cause, Collective, Execution, Failed, Listed, Schedule, Shape};
-use fabric::{Payload, Peer, Room, UserMemory};
+use fabric::{Payload, Peer, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::Rank;
 
@@ -68,28 +68,6 @@ impl Communicator {
                 ));
             }
         }
-    }
-
-    /// Does a collective operation that goes through the node's shared memory in one round, as few bytes do: the first thing that
-    /// [`Communicator::perform`] tries, for callers who know which operation it is when they are compiled. `None`: nothing has happened.
-    #[inline(always)]
-    #[must_use]
-    pub fn try_perform(
-        &self,
-        collective: Collective,
-        input: Payload<'static>,
-        output: Room,
-        combining: Combining<'_>,
-    ) -> Option<Result<()>> {
-        let bulletin = self.bulletin()?;
-        if bulletin.members() != 2 {
-            return None;
-        }
-        let mut output = output.memory();
-        let done = self.perform_of_two(bulletin, collective, input, &mut output, combining);
-        // A room keeps nothing.
-        std::mem::forget(output);
-        Some(self.counted(done?))
     }
 
     /// Does a collective operation. Few bytes go through the node's shared memory, as many more of two ranks; by messages one that was done

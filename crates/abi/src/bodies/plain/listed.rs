@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use weft::claims::UserMemory;
 use weft::collectives::{Block, Listed, Uneven};
-use weft::{Communicator, Rank, Result};
+use weft::{Combining, Communicator, Rank, Result};
 
-use super::{Arithmetic, Elements, conclude, root_of, row, usual};
+use super::{Elements, arithmetic, conclude, reduction, root_of, row, usual};
 use crate::bodies::collectives::is_in_place;
 use crate::bodies::datatypes::row_bytes;
 use crate::bodies::ways::Way;
@@ -93,7 +93,7 @@ impl<B: Buffer> Blocks<B> {
 fn perform(
     way: &Way<'_>,
     comm: MPI_Comm,
-    arithmetic: Arithmetic,
+    combining: Combining<'static>,
     describe: impl FnOnce(&Communicator, &mut Blocks<Sent>, &mut Blocks<Received>) -> Option<Uneven>,
 ) -> Option<c_int> {
     if !way.is_blocking() {
@@ -115,7 +115,7 @@ fn perform(
         let input = buffer.payload(offset, bytes);
         let (buffer, offset, bytes) = gets.span;
         let output = if bytes == 0 { UserMemory::EMPTY } else { buffer.memory(offset, bytes) };
-        Some(held.comm.perform_uneven(listed, input, output, arithmetic.combining()))
+        Some(held.comm.perform_uneven(listed, input, output, combining))
     };
     let done = does();
     let spare = [gives.blocks, gets.blocks].map(|mut blocks| {
@@ -136,7 +136,7 @@ pub(crate) fn gatherv(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
-    perform(way, comm, Arithmetic::None, |comm, gives, gets| {
+    perform(way, comm, Combining::Nothing, |comm, gives, gets| {
         let root = root_of(comm, root)?;
         gives.fill_whole(sends.0, bytes);
         if comm.rank() == root {
@@ -157,7 +157,7 @@ pub(crate) fn scatterv(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(receives)?;
-    perform(way, comm, Arithmetic::None, |comm, gives, gets| {
+    perform(way, comm, Combining::Nothing, |comm, gives, gets| {
         let root = root_of(comm, root)?;
         gets.fill_whole(receives.0, bytes);
         if comm.rank() == root {
@@ -177,7 +177,7 @@ pub(crate) fn allgatherv(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
-    perform(way, comm, Arithmetic::None, |comm, gives, gets| {
+    perform(way, comm, Combining::Nothing, |comm, gives, gets| {
         gives.fill_whole(sends.0, bytes);
         gets.fill(all, comm.size())?;
         (gets.bytes(comm.rank()) == bytes).then_some(Uneven::Allgather { in_place: false })
@@ -192,7 +192,7 @@ pub(crate) fn alltoallv(
     receives: List<'_, Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    perform(way, comm, Arithmetic::None, |comm, gives, gets| {
+    perform(way, comm, Combining::Nothing, |comm, gives, gets| {
         gives.fill(sends, comm.size())?;
         gets.fill(receives, comm.size())?;
         let is_same = gives.bytes(comm.rank()) == gets.bytes(comm.rank());
@@ -211,12 +211,12 @@ pub(crate) fn reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let arithmetic = Arithmetic::of(op, datatype)?;
-    let operator = arithmetic.reduction(0, false)?.operator;
+    let combining = arithmetic(op, datatype)?;
+    let operator = reduction(combining, 0, false)?.operator;
     if counts.is_null() || is_in_place(sendbuf) || !sendbuf.is_plain() || !recvbuf.is_plain() {
         return None;
     }
-    perform(way, comm, arithmetic, |comm, gives, gets| {
+    perform(way, comm, combining, |comm, gives, gets| {
         let mut offset = 0usize;
         for rank in 0..comm.size() as usize {
             let bytes = row_bytes(datatype, counts.at(rank))?;

@@ -1,11 +1,12 @@
 //! Operations of one round of two members, without anything that only more members or longer data need: every step of these counts
 //! (decisions/0063, 0084).
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
 use collectives::node::{Flow, OfTwo, Visit};
 use collectives::{Activity, Cause, Collective, Failed, judge};
-use fabric::{Payload, UserMemory};
+use fabric::{Payload, Room, UserMemory};
 use job::error::Result;
 use messaging::{Envelope, Mode, Pattern, Rank, Sending};
 
@@ -14,44 +15,45 @@ use crate::communicator::TAGS;
 use crate::memory::giving;
 
 impl Communicator {
-    /// Does an operation of one round of two members, on a board that there is. `None`: nothing has happened, and
-    /// [`Communicator::perform_by_board`] knows what to do.
+    /// Does a collective operation of two members that goes through the node's shared memory in one round, as few bytes do: the first thing
+    /// that [`Communicator::perform`] tries, for callers who know which operation it is when they are compiled. `None`: nothing has happened.
     #[inline(always)]
-    pub(in crate::communicator) fn perform_of_two(
+    #[must_use]
+    pub fn try_perform(
         &self,
-        bulletin: &Bulletin,
         collective: Collective,
         input: Payload<'static>,
-        output: &mut UserMemory,
+        output: Room,
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
-        if self.inner.standing.is_closed() {
+        let bulletin = self.bulletin()?;
+        if bulletin.members() != 2 || self.inner.standing.is_closed() {
             return None;
         }
         let two = OfTwo::of(collective, self.inner.rank)?;
         let mut turn = bulletin.turn.try_hold()?;
+        // A room keeps nothing.
+        let mut output = ManuallyDrop::new(output.memory());
         let Some(mut visit) = Visit::enter(self.on(bulletin), &mut turn, two.flow(), two.longest_bytes)
         else {
             drop(turn);
-            let give = if two.is_loaded { giving(output) } else { input };
+            let give = if two.is_loaded { giving(&output) } else { input };
             let give = if two.gives { Some(give.part(two.give.offset, two.give.bytes)) } else { None };
             if two.kept.is_some() || two.operands.is_some() || two.gives == two.gets {
                 return None;
             }
-            return self.pass_message(
-                bulletin,
-                (matches!(collective, Collective::Reduce(..)), two.longest_bytes),
-                give,
-                output.part(two.place, two.got_bytes),
-            );
+            let is_reduce = matches!(collective, Collective::Reduce(..));
+            let get = output.part(two.place, two.got_bytes);
+            let done = self.pass_message(bulletin, (is_reduce, two.longest_bytes), give, get)?;
+            return Some(self.counted(done));
         };
         let done = match visit.begin() {
-            Ok(()) => visit.carry_of_two(two, input, output, combining),
+            Ok(()) => visit.carry_of_two(two, input, &mut output, combining),
             Err(fault) => Err(fault),
         };
         drop(visit);
         drop(turn);
-        Some(done.map_err(|fault| self.failed_on_node(fault)))
+        Some(self.counted(done.map_err(|fault| self.failed_on_node(fault))))
     }
 
     /// Gives what stands there, or gets as much as there is room for, as a message: the one that the schedule of such an operation has, so that
