@@ -152,22 +152,6 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// How what is copied is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Stores {
-    /// To the caches of this core.
-    #[default]
-    Cached,
-    /// Past all caches to memory, where the processor can: what stood there is not fetched first, and who reads it next does not get it
-    /// out of this core's caches.
-    Past,
-}
-
-impl Stores {
-    /// Whether there is more than one way to write, on processors of this kind.
-    pub const ARE_TWO: bool = cfg!(all(target_arch = "x86_64", not(miri)));
-}
-
 /// Whether rows that are written together take less time a line of each at a time than one after the other: not on processors on which
 /// the instruction for strings of bytes is quicker than lines (decisions/0076).
 #[inline]
@@ -179,91 +163,50 @@ pub fn are_rows_abreast() -> bool {
 }
 
 /// Copies `bytes` bytes in each of up to three rows, from the first address to the second, a line of each row at a time where the
-/// processor has vectors for it. A core waits for lines that another one has written, and meanwhile copies what it has itself. The first
-/// row is written as `stores` says.
+/// processor has vectors for it. A core waits for lines that another one has written, and meanwhile copies what it has itself.
 ///
 /// # Safety
 /// Each row is as for [`copy`], but that no row is written where it or another one is read; else what is copied is any mixture of
 /// what stands there before and afterwards.
-pub unsafe fn copy_abreast<const ROWS: usize>(
-    rows: [(*const u8, *mut u8); ROWS],
-    bytes: usize,
-    stores: Stores,
-) {
+pub unsafe fn copy_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if (ROWS > 1 || stores == Stores::Past) && bytes >= LINE && std::arch::is_x86_feature_detected!("avx") {
+    if ROWS > 1 && bytes >= LINE && std::arch::is_x86_feature_detected!("avx") {
         // SAFETY: the caller's promise is handed on, the processor has AVX, and there is a line.
-        return unsafe {
-            match stores {
-                Stores::Cached => lines_abreast::<ROWS, false>(rows, bytes),
-                Stores::Past => lines_abreast::<ROWS, true>(rows, bytes),
-            }
-        };
+        return unsafe { lines_abreast::<ROWS>(rows, bytes) };
     }
-    let _ = stores;
     for (from, to) in rows {
         // SAFETY: the caller's promise is handed on.
         unsafe { copy(from, to, bytes) }
     }
 }
 
-/// Copies lines of all rows by vectors of 32 bytes, of the first row past the caches if PAST.
+/// Copies lines of all rows by vectors of 32 bytes.
 ///
 /// # Safety
 /// As for [`copy_abreast`]; there are a line at least and three rows at most, and the processor has AVX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx")]
-unsafe fn lines_abreast<const ROWS: usize, const PAST: bool>(
-    rows: [(*const u8, *mut u8); ROWS],
-    bytes: usize,
-) {
-    use std::arch::x86_64::{
-        __m256i, _mm_sfence, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256,
-    };
-    const { assert!(1 <= ROWS && ROWS <= 3 && LINE == 2 * size_of::<__m256i>()) };
-    // SAFETY: there is a line, as the caller has vouched.
-    let read = |from: *const u8| unsafe {
-        let from = from.cast::<__m256i>();
-        [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))]
-    };
-    // SAFETY: as above; a line that goes past the caches is aligned.
-    let write = |to: *mut u8, [front, back]: [__m256i; 2], is_past: bool| unsafe {
-        let to = to.cast::<__m256i>();
-        if is_past {
-            _mm256_stream_si256(to, front);
-            _mm256_stream_si256(to.add(1), back);
-        } else {
-            _mm256_storeu_si256(to, front);
-            _mm256_storeu_si256(to.add(1), back);
-        }
-    };
+unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
+    type Line = [[u8; 32]; 2];
+    const { assert!(1 <= ROWS && ROWS <= 3 && LINE == size_of::<Line>()) };
     // All is read before anything is written: a processor takes a store for one that a load needs where both are as far behind a page.
-    let step = |at: usize, is_past: bool| {
-        // SAFETY: there are `at` and a line of each row.
-        let row = |row: usize| unsafe { (rows[row].0.add(at), rows[row].1.add(at)) };
-        let first = read(row(0).0);
-        let second = if ROWS > 1 { read(row(1).0) } else { first };
-        let third = if ROWS > 2 { read(row(2).0) } else { first };
-        write(row(0).1, first, is_past);
-        if ROWS > 1 {
-            write(row(1).1, second, false);
-        }
-        if ROWS > 2 {
-            write(row(2).1, third, false);
+    let step = |at: usize| {
+        // SAFETY: there are `at` and a line of each row, as the caller has vouched.
+        unsafe {
+            let lines = rows.map(|(from, _)| from.add(at).cast::<Line>().read_unaligned());
+            for ((_, to), line) in rows.into_iter().zip(lines) {
+                to.add(at).cast::<Line>().write_unaligned(line);
+            }
         }
     };
     let last = bytes - LINE;
-    step(0, false);
-    step(last, false);
+    step(0);
+    step(last);
     // The first row's target is whole lines from the second one on.
     let mut at = LINE - rows[0].1.addr() % LINE;
     while at < last {
-        step(at, PAST);
+        step(at);
         at += LINE;
-    }
-    if PAST {
-        // Such stores are in no order with others; whoever learns of them is to find them.
-        _mm_sfence();
     }
 }
 
@@ -302,7 +245,6 @@ unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) 
 
 #[cfg(test)]
 mod tests {
-    use super::Stores;
     use crate::{Heap, Payload, write_abreast};
 
     /// Rows of all lengths around a step and a line, and of several lengths, at all places in a line.
@@ -316,7 +258,6 @@ mod tests {
             .step_by(if cfg!(miri) { 21 } else { 1 })
             .flat_map(|place| lengths.map(|bytes| (place, bytes)))
         {
-            let stores = if bytes % 2 == 0 { Stores::Past } else { Stores::Cached };
             let targets = Heap::new(before.len());
             let each = [(bytes, place), (bytes, 7), (bytes / 2, 0)];
             let rows = [0, 1, 2].map(|row| {
@@ -326,7 +267,7 @@ mod tests {
                     sources.payload().part(500 * row + 3 * place, bytes),
                 )
             });
-            write_abreast(rows, stores);
+            write_abreast(rows);
             let mut expected = vec![0; before.len()];
             for (row, (bytes, place)) in each.into_iter().enumerate() {
                 expected[600 * row + place..][..bytes]

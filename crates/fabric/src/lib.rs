@@ -28,7 +28,7 @@ pub use contract::{
     Bell, Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Lane, Limits, Looked, Peer, Posted,
     Pulled, PulledShared, Sink, Unbelled,
 };
-pub use copy::{Stores, copy, hand_over};
+pub use copy::{copy, hand_over};
 pub use host::HostIdentity;
 pub use memory::{Heap, Payload, Pool, Room, UserMemory, made, write_abreast};
 pub use one_sided::{Abilities, Attached, Begun, Elements, KEY_BYTES_MAX, OneSided};

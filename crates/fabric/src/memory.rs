@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::{Stores, are_rows_abreast, copy, copy_abreast, hand_over};
+use crate::copy::{are_rows_abreast, copy, copy_abreast, hand_over};
 
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
@@ -182,20 +182,10 @@ impl UserMemory {
         bytes
     }
 
-    /// As [`UserMemory::write_at`] from the beginning, as `stores` says.
-    pub fn write_by(&mut self, data: Payload<'_>, stores: Stores) {
-        let bytes = data.bytes.min(self.bytes);
-        // SAFETY: both claims cover `bytes`.
-        unsafe { copy_abreast([(data.start(), self.start)], bytes, stores) };
-    }
-
-    /// The same to memory that another core reads next.
-    pub fn hand_over(&mut self, data: Payload<'_>, stores: Stores) {
-        match stores {
-            // SAFETY: both claims cover so many bytes.
-            Stores::Cached => unsafe { hand_over(data.start(), self.start, data.bytes.min(self.bytes)) },
-            Stores::Past => self.write_by(data, stores),
-        }
+    /// As [`UserMemory::write_at`] from the beginning, to memory that another core reads next.
+    pub fn hand_over(&mut self, data: Payload<'_>) {
+        // SAFETY: both claims cover so many bytes.
+        unsafe { hand_over(data.start(), self.start, data.bytes.min(self.bytes)) };
     }
 
     /// The part from `offset` on, `bytes` long, cut to the room there is. The original must not be written
@@ -318,27 +308,23 @@ fn somewhere(start: *mut u8) -> NonNull<u8> {
 }
 
 /// Writes each of three rows to its memory, cut to the room there is: a line of each at a time where that is quicker when
-/// some are far from this core. Any of them may be empty. The first one is written as `stores` says. No row may be written where
-/// one is read.
-pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3], stores: Stores) {
+/// some are far from this core. Any of them may be empty. No row may be written where one is read.
+pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3]) {
     if !are_rows_abreast() {
-        let [(mut first, data), others @ ..] = rows;
-        first.write_by(data, stores);
-        for (mut to, from) in others {
+        for (mut to, from) in rows {
             to.write_at(0, from);
         }
         return;
     }
     let mut left = rows.each_ref().map(|(to, from)| (from.start(), to.start, to.bytes.min(from.bytes)));
     while let Some(common) = left.iter().map(|row| row.2).filter(|&bytes| bytes > 0).min() {
-        let stores = if left[0].2 > 0 { stores } else { Stores::Cached };
         let mut rows = left.iter().filter(|row| row.2 > 0).map(|&(from, to, _)| (from, to));
         // SAFETY: each row has `common` bytes at least on both sides, as their claims say.
         unsafe {
             match (rows.next(), rows.next(), rows.next()) {
-                (Some(one), Some(other), Some(third)) => copy_abreast([one, other, third], common, stores),
-                (Some(one), Some(other), None) => copy_abreast([one, other], common, stores),
-                (Some(one), ..) => copy_abreast([one], common, stores),
+                (Some(one), Some(other), Some(third)) => copy_abreast([one, other, third], common),
+                (Some(one), Some(other), None) => copy_abreast([one, other], common),
+                (Some(one), ..) => copy_abreast([one], common),
                 (None, ..) => return,
             }
         }

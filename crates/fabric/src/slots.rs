@@ -199,13 +199,6 @@ pub trait Slots {
     /// written. Only while this member [owes](Slots::owes) no slot.
     fn stand(&self, number: u32);
 
-    /// Publishes which of the peers' data this member prefers to be written by non-temporal stores, a bit for each class of lengths.
-    /// A hint.
-    fn prefer(&self, which: u32);
-
-    /// What `member` has [preferred](Slots::prefer); 0 at first.
-    fn preferred(&self, member: u32) -> u32;
-
     /// Publishes which algorithms are used from number `from` on, by bits on which members agree. Rank 0 calls it before it writes
     /// anything in an earlier operation in which every member hears every other. Slots 0 and 1 are used in turn.
     fn publish_ways(&self, slot: usize, from_ways: (u32, u32));

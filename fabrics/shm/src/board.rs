@@ -293,14 +293,6 @@ impl Slots for Board {
         self.places.stand(self.segment.memory(), number);
     }
 
-    fn prefer(&self, which: u32) {
-        self.places.prefer(self.segment.memory(), which);
-    }
-
-    fn preferred(&self, member: u32) -> u32 {
-        self.places.preferred(self.segment.memory(), member)
-    }
-
     fn publish_ways(&self, slot: usize, from_ways: (u32, u32)) {
         self.places.say_ways(self.segment.memory(), slot & 1, from_ways);
     }

@@ -221,15 +221,13 @@ pub const BOARD_WAITING: usize = 2 * LINE;
 pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
 /// In a place, behind the number up to which its member is through: that of the last operation that it has said to be in, how
 /// many operations it has begun by other ways, how many entries it owes, and which of the operations by other ways it has given
-/// up last: each stands in the word that the rest of its number chooses. At last, which data it takes sooner where others write it past
-/// the caches, and what it says of reads of memory.
+/// up last: each stands in the word that the rest of its number chooses. At last, what it says of reads of memory.
 pub const BOARD_STANDS: usize = 4;
 pub const BOARD_ELSEWHERE: usize = 8;
 pub const BOARD_OWES: usize = 12;
 pub const BOARD_GIVEN_UP: usize = 16;
 pub const BOARD_GIVEN_UP_WORDS: u32 = 8;
-pub const BOARD_PREFERS: usize = BOARD_GIVEN_UP + 4 * BOARD_GIVEN_UP_WORDS as usize;
-pub const BOARD_READS: usize = BOARD_PREFERS + 4;
+pub const BOARD_READS: usize = BOARD_GIVEN_UP + 4 * BOARD_GIVEN_UP_WORDS as usize;
 const _: () = assert!(BOARD_READS + 4 <= LINE);
 /// In the second line of a place, which is written seldom: twice, by which ways operations go, and from which number on, the other way round.
 pub const BOARD_WAYS: usize = LINE;

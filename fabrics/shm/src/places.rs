@@ -9,8 +9,8 @@ use fabric::{Payload, crash};
 
 use crate::layout::{
     BOARD_BYTES_WORD, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS, BOARD_LEFT,
-    BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_PREFERS, BOARD_READS,
-    BOARD_STANDS, BOARD_WAITING, BOARD_WAYS, LINE,
+    BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_READS, BOARD_STANDS,
+    BOARD_WAITING, BOARD_WAYS, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
@@ -38,7 +38,6 @@ impl Places {
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
             places.say_elsewhere(memory, 0);
             places.owed(memory, here).store(0, Ordering::Relaxed);
-            places.prefer(memory, 0);
             memory.word(places.through_at(here) + BOARD_READS).store(0, Ordering::Relaxed);
             (0..2).for_each(|slot| places.say_ways(memory, slot, (BEFORE_ALL.wrapping_sub(slot as u32), 0)));
             for word in 0..BOARD_GIVEN_UP_WORDS {
@@ -180,16 +179,6 @@ impl Places {
     /// Whether the member at that place has said so of this operation, and of none since whose word is the same.
     pub fn has_given_up(&self, memory: &impl Memory, place: u32, begun: u32) -> bool {
         place < self.members && self.given_up(memory, place, begun).load(Ordering::Acquire) == begun
-    }
-
-    /// Says which of the others' data this member prefers to be written past the caches; no more than a hint.
-    pub fn prefer(&self, memory: &impl Memory, which: u32) {
-        memory.word(self.through_at(self.here) + BOARD_PREFERS).store(which, Ordering::Relaxed);
-    }
-
-    /// What the member at that place has said so.
-    pub fn preferred(&self, memory: &impl Memory, place: u32) -> u32 {
-        memory.word(self.through_at(place) + BOARD_PREFERS).load(Ordering::Relaxed)
     }
 
     /// Says by which ways operations go from a number on, whatever its bits mean. Both slots are written in turn, the second one first, and only by

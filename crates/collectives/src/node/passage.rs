@@ -5,13 +5,13 @@ mod reads;
 use std::ops::Range;
 
 use fabric::slots::{Ring, Slots, chunk_bytes_max, is_before};
-use fabric::{Payload, Stores, UserMemory, write_abreast};
+use fabric::{Payload, UserMemory, write_abreast};
 use messaging::Rank;
 
 use super::pieces::{
-    Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PAST, PIECE_BYTES_MIN, Part, Taken, following, told_pieces,
+    Cargo, GIVEN_UP, LINE, LONG_FROM, Lengths, PIECE_BYTES_MIN, Part, Taken, following, told_pieces,
 };
-use super::tuners::{Route, Timed};
+use super::tuners::Route;
 use super::{Fault, Member, Result, Visit, is_turn_due};
 
 /// One operation, until this member has given all and taken all.
@@ -31,11 +31,6 @@ pub(super) struct Passage<'v, 'a, M: Member> {
     /// What entries say of that, here and there.
     telling: u32,
     told: u32,
-    /// How pieces are written that are given, and how the last one was that came.
-    stores: Stores,
-    came: Stores,
-    /// Since the first piece is taken.
-    timed: Option<Timed>,
     /// Which way it goes of the two by which an exchange may.
     route: Option<Route>,
     /// The last pieces go first.
@@ -63,8 +58,6 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
         if is_back {
             cargo.turn_back();
         }
-        let stores =
-            if lengths.gets == 0 { visit.stores_for(other.0, lengths.gives) } else { Stores::Cached };
         Ok(Passage {
             visit,
             other,
@@ -78,9 +71,6 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             taken: 0,
             giving,
             coming,
-            stores,
-            came: Stores::Cached,
-            timed: None,
             route: None,
             is_back,
             failed: None,
@@ -107,11 +97,6 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
     /// Gives the rest, and takes what comes.
     pub(super) fn finish(&mut self, taken: Taken<'_>) -> Result<()> {
         self.go_on(self.lengths.gives, taken)?;
-        if self.lengths.gives == 0
-            && let Some((timed, taken)) = self.timed()
-        {
-            self.visit.has_taken(timed, taken, self.came);
-        }
         if let Some(route) = self.route.take().filter(|_| self.failed.is_none()) {
             self.visit.has_gone(route);
         }
@@ -131,8 +116,6 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             return self.finish(&mut |_, at, data, _| _ = output.write_at(place + at, data));
         }
         let mut own = Kept::new(kept, self.coming, self.is_back);
-        let mut tried = self.visit.stores_beside(own.data.bytes(), self.lengths);
-        own.stores = tried.unwrap_or_default();
         while self.taken < self.coming {
             let is_beside = self.gives_beside();
             if self.may_give() && !is_beside {
@@ -143,32 +126,16 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             while own.is_left() && !self.visit.board().has(self.other.0, number) {
                 own.write(PIECE_BYTES_MIN, output);
             }
-            // The time counts from the first piece on: what is written by then is not in it.
-            tried = tried.filter(|_| self.taken > 0 || own.done <= own.data.bytes() / 2);
             if is_beside {
                 self.await_room()?;
             }
             self.take(is_beside, &mut |_, at, data, given| {
                 let came = (output.part(place + at, data.bytes()), data);
-                write_abreast([own.next(own.step, output), came, given], own.stores);
+                write_abreast([own.next(own.step, output), came, given]);
             })?;
         }
         own.write_rest(output);
-        if let Some(stores) = tried
-            && let Some((timed, taken)) = self.timed()
-        {
-            self.visit.has_kept(timed, taken, stores);
-        }
         self.finish(&mut |_, _, _, _| {})
-    }
-
-    /// Since when this member has taken so many bytes, if it has taken all that was to come, and more than a few.
-    fn timed(&mut self) -> Option<(Timed, usize)> {
-        let first = self.cargo.gotten(0).1;
-        self.timed
-            .take()
-            .filter(|_| self.failed.is_none())
-            .map(|timed| (timed, self.lengths.gets - first.len()))
     }
 
     /// Whether the next piece is given while one is taken: of many pieces all but the first ones. There are some of these, since more than
@@ -210,12 +177,9 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             self.visit.of.progress();
         }
         self.await_room()?;
-        let stores = self.stores;
         if let Some(give) = give {
             self.fetch_ahead();
-            self.visit.board().fill_chunk((self.ring, number), give.bytes(), |tray| {
-                tray.hand_over(give, stores);
-            });
+            self.visit.board().fill_chunk((self.ring, number), give.bytes(), |tray| tray.hand_over(give));
         }
         self.announce(told_bytes);
         Ok(())
@@ -236,9 +200,8 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
     /// Says that the next piece is there, of so many bytes in all.
     #[inline]
     fn announce(&mut self, told_bytes: usize) {
-        let past = if self.stores == Stores::Past { PAST } else { 0 };
         let board = self.visit.board();
-        board.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling | past]);
+        board.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling]);
         board.wake();
         self.given = following(self.telling, self.given);
     }
@@ -311,9 +274,6 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             self.visit.turn.credit.heard_before(before);
         }
         self.visit.of.leave(number);
-        if at == 0 {
-            self.timed = Timed::begin(self.visit.of, self.lengths.gets);
-        }
         Ok(())
     }
 
@@ -337,8 +297,7 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
     fn compare(&mut self, number: u32) {
         let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        self.came = if pieces & PAST != 0 { Stores::Past } else { Stores::Cached };
-        if sent_bytes == expected_bytes && pieces & !PAST == self.told {
+        if sent_bytes == expected_bytes && pieces == self.told {
             return;
         }
         self.failed = Some(Fault::misled(self.other, sent_bytes, expected_bytes));
@@ -365,8 +324,6 @@ struct Kept {
     done: usize,
     /// So much goes with each piece that comes.
     step: usize,
-    /// How it is written.
-    stores: Stores,
     /// From the end to the beginning.
     is_back: bool,
 }
@@ -375,7 +332,7 @@ impl Kept {
     fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32, is_back: bool) -> Kept {
         let (place, data) = kept.unwrap_or((0, Payload::EMPTY));
         let step = data.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
-        Kept { data, place, done: 0, step, stores: Stores::Cached, is_back }
+        Kept { data, place, done: 0, step, is_back }
     }
 
     fn is_left(&self) -> bool {
@@ -402,6 +359,6 @@ impl Kept {
     /// Writes so much more of it.
     fn write(&mut self, bytes: usize, output: &mut UserMemory) {
         let (mut place, next) = self.next(bytes, output);
-        place.write_by(next, self.stores);
+        place.write_at(0, next);
     }
 }

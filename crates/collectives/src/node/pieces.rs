@@ -376,8 +376,6 @@ pub const LONG_FROM: usize = 256 << 10;
 const LONG: u32 = 1 << 31;
 /// Told beside it by one of several who gives nothing this time.
 pub(super) const NOTHING: u32 = 1 << 30;
-/// Told beside it where the piece was written past the caches.
-pub(super) const PAST: u32 = 1 << 29;
 /// Told where each of two reads the other's memory.
 pub const READ: u32 = 1 << 28;
 /// Told where pieces come with a few of the numbers of each round only: with how many. As many fit there as a round has.

@@ -1,8 +1,6 @@
-//! How two members write long data, to the caches or past them (decisions/0074), whether what they exchange is given, or read from the
-//! other's memory (decisions/0075), and whether each combines half of a sum or all of it (decisions/0076): whichever has turned out to be
-//! quicker.
+//! Whether what two members exchange is given, or read from the other's memory (decisions/0075), and whether each combines half of a sum or
+//! all of it (decisions/0076): whichever has turned out to be quicker.
 
-use fabric::Stores;
 use fabric::slots::{Ring, Slots};
 use fabric::tuner::{Alternative, SizeClasses, Tuner};
 
@@ -11,12 +9,6 @@ use super::{Member, Visit};
 
 /// What one of two members knows, by how long data is.
 pub(super) struct Tuners {
-    /// What it takes and the other gives, where that goes one way: the other is told what to do.
-    taken: [Tuner; WRITTEN.count],
-    /// What it keeps for itself of an exchange.
-    kept: [Tuner; WRITTEN.count],
-    /// What it has told: a bit for each class of what it takes.
-    told: u32,
     /// What both do, as the first one of two decides for both: exchanges, and then sums.
     decided: [Tuner; DECIDED],
     /// What it has said of that: a bit for each class that goes the second way, and how often it has said anything.
@@ -30,32 +22,8 @@ pub(super) struct Tuners {
 
 impl Default for Tuners {
     fn default() -> Tuners {
-        Tuners {
-            taken: [NEW; WRITTEN.count],
-            kept: [LEFT; WRITTEN.count],
-            told: 0,
-            decided: [NEW; DECIDED],
-            said: 0,
-            always: None,
-            times_said: 0,
-            is_refused: false,
-        }
+        Tuners { decided: [Tuner::NEW; DECIDED], said: 0, always: None, times_said: 0, is_refused: false }
     }
-}
-
-/// Of data that is read within the operation: then it has cost what it costs.
-const NEW: Tuner = Tuner::new(0.0);
-/// Of data that is left to the program: if it reads that soon, it has to fetch from memory what was written past the caches.
-const LEFT: Tuner = Tuner::new(0.08);
-
-/// Data that may be written by non-temporal stores. Shorter data stays in caches.
-const WRITTEN: SizeClasses = SizeClasses { from: TRIED_FROM, count: 8 };
-/// Data so long may be written by non-temporal stores.
-pub const TRIED_FROM: usize = 512 << 10;
-
-/// The class of so many bytes, `None` where there is one way to write them.
-fn written(bytes: usize) -> Option<usize> {
-    WRITTEN.of(bytes).filter(|_| Stores::ARE_TWO)
 }
 
 /// Exchanged data that may be read.
@@ -120,44 +88,11 @@ impl Route {
     }
 }
 
-/// An operation, from when the time counts.
-pub(super) struct Timed {
-    class: usize,
-    since: u64,
-}
-
-impl Timed {
-    /// Of so many bytes, if they are to be timed.
-    pub(super) fn begin(of: impl Member, bytes: usize) -> Option<Timed> {
-        written(bytes).map(|class| Timed { class, since: of.now_ns() })
-    }
-
-    /// So many bytes were taken meanwhile: what each took.
-    fn byte_ns(&self, of: impl Member, bytes: usize) -> f32 {
-        of.now_ns().saturating_sub(self.since) as f32 / bytes.max(1) as f32
-    }
-}
-
-/// Of the two ways to write.
-fn way(stores: Stores) -> Alternative {
-    match stores {
-        Stores::Cached => Alternative::First,
-        Stores::Past => Alternative::Second,
-    }
-}
-
-fn stores(way: Alternative) -> Stores {
-    match way {
-        Alternative::First => Stores::Cached,
-        Alternative::Second => Stores::Past,
-    }
-}
-
 impl Tuners {
     /// As if operations of any length had turned out to be quicker that way.
     pub(super) fn turned_out(&mut self, faster: Alternative) {
         for tuner in &mut self.decided {
-            *tuner = NEW;
+            *tuner = Tuner::NEW;
             for _ in 0..3 {
                 tuner.took(faster, 1e-4);
                 tuner.took(faster.other(), 1e4);
@@ -223,43 +158,5 @@ impl<M: Member> Visit<'_, M> {
             let took = of.now_ns().saturating_sub(since).saturating_sub(route.waited);
             tuners.decided[route.class].took(route.way, took as f32 / route.bytes as f32);
         }
-    }
-
-    /// How the other of two members is to be given so many bytes, which gives nothing itself, as it has said.
-    pub(super) fn stores_for(&self, other: u32, bytes: usize) -> Stores {
-        match written(bytes) {
-            Some(class) if self.board().preferred(other) >> class & 1 != 0 => Stores::Past,
-            _ => Stores::Cached,
-        }
-    }
-
-    /// This member has taken so many bytes since, which the other has written so. The next ones may be wanted otherwise.
-    pub(super) fn has_taken(&mut self, timed: Timed, bytes: usize, stores: Stores) {
-        let (class, byte_ns) = (timed.class, timed.byte_ns(self.of, bytes));
-        let tuners = self.tuners();
-        tuners.taken[class].took(way(stores), byte_ns);
-        let bit = u32::from(tuners.taken[class].choose() == Alternative::Second) << class;
-        let told = tuners.told & !(1 << class) | bit;
-        if told != tuners.told {
-            tuners.told = told;
-            self.board().prefer(told);
-        }
-    }
-
-    /// How this member writes so many bytes that it keeps of an exchange, where both ways are tried: not where they are few beside what
-    /// comes, or many. Members of one exchange count alike, and so try the same.
-    pub(super) fn stores_beside(
-        &mut self,
-        kept_bytes: usize,
-        Lengths { gives, gets, .. }: Lengths,
-    ) -> Option<Stores> {
-        let is_alike = gives > 0 && kept_bytes / 2 <= gets && gets / 2 <= kept_bytes;
-        written(gets).filter(|_| is_alike).map(|class| stores(self.tuners().kept[class].choose()))
-    }
-
-    /// It has, and has taken so many bytes since then.
-    pub(super) fn has_kept(&mut self, timed: Timed, bytes: usize, stores: Stores) {
-        let byte_ns = timed.byte_ns(self.of, bytes);
-        self.tuners().kept[timed.class].took(way(stores), byte_ns);
     }
 }

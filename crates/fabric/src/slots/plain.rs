@@ -65,7 +65,6 @@ struct Own {
     consumed: u32,
     stands: u32,
     owes: u32,
-    prefers: u32,
     ways: [(u32, u32); 2],
     has_withdrawn: bool,
 }
@@ -91,15 +90,7 @@ impl Default for Own {
         let mut slots = vec![Slot::default(); DEPTH as usize];
         (0..DEPTH).for_each(|back| slots[(BEFORE_ALL.wrapping_sub(back) % DEPTH) as usize] = numbered(back));
         let ways = [(BEFORE_ALL, 0), (BEFORE_ALL.wrapping_sub(1), 0)];
-        Own {
-            slots,
-            consumed: BEFORE_ALL,
-            stands: BEFORE_ALL,
-            owes: 0,
-            prefers: 0,
-            ways,
-            has_withdrawn: false,
-        }
+        Own { slots, consumed: BEFORE_ALL, stands: BEFORE_ALL, owes: 0, ways, has_withdrawn: false }
     }
 }
 
@@ -353,14 +344,6 @@ impl Slots for PlainSlots {
 
     fn stand(&self, number: u32) {
         self.own(|own| own.stands = number);
-    }
-
-    fn prefer(&self, which: u32) {
-        self.own(|own| own.prefers = which);
-    }
-
-    fn preferred(&self, member: u32) -> u32 {
-        self.of(member, |own| own.prefers).unwrap_or(0)
     }
 
     fn publish_ways(&self, slot: usize, from_ways: (u32, u32)) {
