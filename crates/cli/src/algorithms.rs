@@ -333,7 +333,7 @@ fn explain(
 
 /// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters have operators of the program,
 /// which go by messages.
-fn through_memory<'a>(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<Chosen<'a>> {
+fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<Chosen> {
     let setting = Setting {
         here: shape.rank(),
         size: shape.size(),
@@ -344,7 +344,7 @@ fn through_memory<'a>(asked: &Asked, collective: &Collective, shape: &Shape) -> 
     if !is_on_board || asked.ordered || shape.guide().is_forced() {
         return None;
     }
-    Chosen::of(*collective, setting)
+    Chosen::of(*collective, &setting)
 }
 
 fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: &[Candidate], chosen: &str) {

@@ -1,6 +1,6 @@
 //! Collective operations of the members of one node through a segment with slots ([`fabric::slots`]), instead of by messages.
 //!
-//! [`Chosen`] decides from an operation, its lengths and the number of members whether and how it goes through the segment; all members
+//! A [`Role`] is what one member does in an operation. [`Chosen`] decides from an operation, its lengths and the number of members whether and how it goes through the segment; all members
 //! decide alike. [`Visit`] carries the operation out, from the first slot that this member writes to the last that it consumes; [`Pending`]
 //! does so piecewise, for nonblocking operations. Both reach shared memory through [`Slots`] alone, and everything else through
 //! [`Member`]: who this member is, how it waits and what ends its wait. So the same code runs over a job's shared memory and over
@@ -37,7 +37,7 @@ use messaging::{Failure, Rank};
 
 pub use fabric::slots::MEMBERS_MAX;
 
-pub use self::chosen::{Chosen, Setting};
+pub use self::chosen::{Chosen, Role, Setting};
 pub use self::facing::Around;
 pub use self::of_two::OfTwo;
 use self::pairs::Pairs;
@@ -269,7 +269,7 @@ impl<'a, M: Member> Visit<'a, M> {
             self.board().wake();
         }
         let owes = |rank: Rank| plan.writers().any(|from| from == rank).then(|| plan.heard(rank).0);
-        plan.writers().try_for_each(|from| self.hear(from, &owes))?;
+        plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0, &owes))?;
         match plan.hears {
             Hears::Others => self.turn.credit.heard_all(),
             _ => self.turn.credit.heard_one(),
@@ -300,7 +300,8 @@ impl<'a, M: Member> Visit<'a, M> {
         for from in others(self.of.rank(), self.of.size()) {
             let Some(block) = pairs.heard(from) else { continue };
             let entry_bytes = pairs.entry_bytes(block.bytes);
-            self.hear(from, &|from| pairs.heard(from).map(|block| pairs.entry_bytes(block.bytes)))?;
+            let owes = |from| pairs.heard(from).map(|block| pairs.entry_bytes(block.bytes));
+            self.hear(from, entry_bytes, &owes)?;
             let sent_bytes = self.board().read_either(from.0, self.number, entry_bytes, |entry| {
                 let (sent_bytes, data) = pairs.find(from, entry);
                 if sent_bytes == block.bytes {
@@ -373,9 +374,29 @@ impl<'a, M: Member> Visit<'a, M> {
         Ok(least)
     }
 
-    /// Waits for an entry. `owes` says who writes one, and how long it has to be.
-    fn hear(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
-        let expected_bytes = owes(from).unwrap_or(0);
+    /// Waits for the entry of a member, which has to be so long. `owes` says who writes one, and how long it has to be.
+    #[inline(always)]
+    fn hear(
+        &mut self,
+        from: Rank,
+        expected_bytes: usize,
+        owes: &dyn Fn(Rank) -> Option<usize>,
+    ) -> Result<()> {
+        let (board, number) = (self.board(), self.number);
+        if board.has(from.0, number) && is_whole(board.announced(from.0, number), expected_bytes) {
+            return Ok(());
+        }
+        self.hear_late(from, expected_bytes, owes)
+    }
+
+    /// The same where it is not there yet, or is another one.
+    #[inline(never)]
+    fn hear_late(
+        &mut self,
+        from: Rank,
+        expected_bytes: usize,
+        owes: &dyn Fn(Rank) -> Option<usize>,
+    ) -> Result<()> {
         self.until(Some(owes), |board| board.has(from.0, self.number))?;
         if is_whole(self.board().announced(from.0, self.number), expected_bytes) {
             return Ok(());

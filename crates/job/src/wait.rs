@@ -244,6 +244,8 @@ pub struct Yields {
     given: AtomicU32,
     /// Until when each yield is timed, in nanoseconds from the beginning; 0 while only some are.
     watched_until_ns: AtomicU64,
+    /// How many of these were quick, one behind the other.
+    quick: AtomicU32,
     /// What was lost to long absences since then, in nanoseconds.
     lost_ns: AtomicU64,
     /// Until when waits sleep at once; 0 while they do not.
@@ -258,6 +260,7 @@ impl Default for Yields {
             begun: Instant::now(),
             given: AtomicU32::new(0),
             watched_until_ns: AtomicU64::new(0),
+            quick: AtomicU32::new(0),
             lost_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(0),
             while_ns: AtomicU64::new(0),
@@ -277,13 +280,17 @@ impl Yields {
         }
         let since = Instant::now();
         std::thread::yield_now();
-        self.note(since.elapsed(), self.begun.elapsed());
+        let now = Instant::now();
+        self.note(now - since, now - self.begun);
     }
 
     /// The core was away for so long, until `now` from the beginning.
     fn note(&self, away: Duration, now: Duration) {
         let (away_ns, now_ns) = (away.as_nanos() as u64, now.as_nanos() as u64);
-        let is_watch_over = now_ns.saturating_sub(away_ns) >= self.watched_until_ns.load(Ordering::Relaxed);
+        let quick = if away < LONG_AWAY { self.quick.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.quick.store(quick, Ordering::Relaxed);
+        let is_watch_over = quick >= QUICK_ENOUGH
+            || now_ns.saturating_sub(away_ns) >= self.watched_until_ns.load(Ordering::Relaxed);
         if is_watch_over {
             self.watched_until_ns.store(0, Ordering::Relaxed);
             self.while_ns.store(0, Ordering::Relaxed);
@@ -349,8 +356,11 @@ const YIELD: Duration = Duration::from_millis(2);
 /// A core that is given away for longer was with a program that never waits: more than all ranks of a full node take that look, find nothing,
 /// and give the core on; less than a slice.
 pub const LONG_AWAY: Duration = Duration::from_millis(1);
-/// The clock is read around one of so many yields: twice, it takes a tenth of what a yield does.
-const YIELDS_PER_CLOCK: u32 = 8;
+/// The clock is read around one of so many yields: twice, it takes a fifth of what a yield does.
+const YIELDS_PER_CLOCK: u32 = 32;
+/// Where the core has come back soon so often, one time behind the other, nobody beside keeps it: a clock for each yield would cost more
+/// than the yield.
+const QUICK_ENOUGH: u32 = 64;
 /// So long after the process has become part of the job a long absence means nothing.
 const STARTING: Duration = Duration::from_millis(100);
 /// After a long absence all yields of so long are timed.

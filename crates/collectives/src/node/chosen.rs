@@ -3,7 +3,6 @@
 use fabric::{Payload, UserMemory};
 use messaging::Rank;
 
-use super::of_two::OfTwo;
 use super::pairs::{Pairs, Rest};
 use super::pieces::{Carried, Lengths};
 use super::plan::{Plan, Then};
@@ -12,10 +11,21 @@ use super::turn::Flow;
 use super::{Combine, Member, Result, Visit};
 use crate::{Collective, Cores, Listed};
 
+/// What one member does in an operation: what it gives, what it gets, and what becomes of that. It is made where it is used and never moved:
+/// a move of so much that was written just before takes longer than all the rest of a short operation.
+pub struct Role<'a>(Kind<'a>);
+
+enum Kind<'a> {
+    /// All members know how long all blocks are.
+    Plan(Plan<'a>),
+    /// Of each block its two ends alone know how long it is.
+    Pairs(Pairs<'a>),
+}
+
 /// How one operation goes through the segment; the same at all members.
 #[derive(Clone, Copy)]
-pub struct Chosen<'a> {
-    way: Kind<'a>,
+pub struct Chosen {
+    way: Way,
     /// Whether a segment is worth its memory for the first such operation already, so that sums are always made in one order.
     pub at_once: bool,
     /// Of two members, which way data flows.
@@ -25,21 +35,17 @@ pub struct Chosen<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Kind<'a> {
-    /// One slot of each member, or one chunk.
-    Round { plan: Plan<'a>, is_chunk: bool },
+enum Way {
+    /// One slot of each member. Of pairs, what is too long for these is [left](Role::rest).
+    Slots,
+    /// One chunk of each member.
+    Chunk,
     /// One slot of each member, in a tree.
-    Tree(Plan<'a>),
+    Tree,
     /// Chunks of two members.
-    Chunks { plan: Plan<'a>, lengths: Lengths },
+    Chunks(Lengths),
     /// Chunks of several members that share cores.
-    Several(Plan<'a>),
-    /// Blocks whose lengths only their two ends know, in slots. What is too long for these is [left](Chosen::rest).
-    Pairs(Pairs<'a>),
-    /// Blocks whose lengths only their two ends know, of two members, in one slot each.
-    PairOfTwo(OfTwo),
-    /// Blocks whose lengths only their two ends know, of two members in chunks.
-    PairsInChunks { pairs: Pairs<'a>, lengths: Lengths },
+    Several,
 }
 
 /// Where an operation is to be done: what decides how it goes, the same at all members.
@@ -55,48 +61,115 @@ pub struct Setting<Q> {
     pub are_copies_quick: Q,
 }
 
-impl<'a> Chosen<'a> {
-    /// How an operation goes; `None` where it goes by messages.
+impl<'a> Role<'a> {
+    /// What a member does; `None` where the operation never goes through segments.
     #[inline(always)]
     #[must_use]
-    pub fn of(collective: Collective, setting: Setting<impl Fn() -> bool>) -> Option<Chosen<'a>> {
-        Chosen::by_plan(Plan::of(collective, setting.here, setting.size, setting.cores)?, setting)
+    pub fn of(collective: Collective, setting: &Setting<impl Fn() -> bool>) -> Option<Role<'a>> {
+        Some(Role(Kind::Plan(Plan::of(collective, setting.here, setting.size, setting.cores)?)))
     }
 
-    /// How an operation with blocks that differ in length goes; `None` where it goes by messages.
+    /// What a member does in an operation with blocks that differ in length.
     #[inline(always)]
     #[must_use]
-    pub fn listed(listed: Listed<'a>, setting: Setting<impl Fn() -> bool>) -> Option<Chosen<'a>> {
-        let Some(pairs) = Pairs::of(listed, setting.here, setting.size) else {
-            return Chosen::by_plan(Plan::listed(listed, setting.here, setting.size)?, setting);
-        };
+    pub fn listed(listed: Listed<'a>, setting: &Setting<impl Fn() -> bool>) -> Option<Role<'a>> {
+        Some(Role(match Pairs::of(listed, setting.here, setting.size) {
+            Some(pairs) => Kind::Pairs(pairs),
+            None => Kind::Plan(Plan::listed(listed, setting.here, setting.size)?),
+        }))
+    }
+
+    /// How the operation goes; `None` where it goes by messages.
+    #[inline(always)]
+    #[must_use]
+    pub fn chosen(&self, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+        match &self.0 {
+            Kind::Plan(plan) => Chosen::by_plan(plan, setting),
+            Kind::Pairs(pairs) => Chosen::of_pairs(pairs, setting),
+        }
+    }
+
+    /// What does not go through the segment: the blocks that are too long for slots, as an operation of its own. The outer `None` where
+    /// all goes through it; the inner one where this member has no such block, though others may have.
+    #[must_use]
+    pub fn rest(&self, chosen: &Chosen) -> Option<Option<Rest>> {
+        match (&self.0, chosen.way) {
+            (Kind::Pairs(pairs), Way::Slots) if pairs.of_two().is_some() => Some(None),
+            (Kind::Pairs(pairs), Way::Slots) => Some(pairs.rest()),
+            _ => None,
+        }
+    }
+
+    /// Carries the operation out in that way, in a visit that has begun.
+    ///
+    /// # Errors
+    /// When a member has failed, or what members do does not fit together.
+    #[inline(always)]
+    pub fn carry<M: Member>(
+        &self,
+        chosen: &Chosen,
+        visit: &mut Visit<'_, M>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        combining: impl Combine,
+    ) -> Result<()> {
+        match (&self.0, chosen.way) {
+            (Kind::Plan(plan), Way::Slots | Way::Chunk) => match plan.of_two() {
+                Some(two) => visit.carry_of_two(two, input, output, combining),
+                None => {
+                    let is_chunk = matches!(chosen.way, Way::Chunk);
+                    visit.carry_out(plan, is_chunk, input, output, combining)
+                }
+            },
+            (Kind::Plan(plan), Way::Tree) => visit.carry_in_tree(plan, input, output, combining),
+            (Kind::Plan(plan), Way::Chunks(lengths)) => {
+                visit.carry_pieces(plan, lengths, input, output, combining)
+            }
+            (Kind::Plan(plan), Way::Several) => visit.carry_among_several(plan, input, output, combining),
+            (Kind::Pairs(pairs), Way::Chunks(lengths)) => {
+                visit.exchange_pieces(pairs, lengths, input, output)
+            }
+            (Kind::Pairs(pairs), _) => match pairs.of_two() {
+                Some(two) => visit.carry_of_two(two, input, output, combining),
+                None => visit.exchange(pairs, input, output),
+            },
+        }
+    }
+}
+
+impl Chosen {
+    /// How an operation goes; `None` where it goes by messages.
+    #[must_use]
+    pub fn of(collective: Collective, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+        Role::of(collective, setting)?.chosen(setting)
+    }
+
+    #[inline(always)]
+    fn of_pairs(pairs: &Pairs<'_>, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
         let (at_once, flow) = (false, pairs.flow());
-        if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(pairs.in_pieces(), &setting) {
-            let way = Kind::PairsInChunks { pairs, lengths };
-            return Some(Chosen { way, at_once, flow, bytes: passed_bytes });
+        if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(pairs.in_pieces(), setting) {
+            return Some(Chosen { way: Way::Chunks(lengths), at_once, flow, bytes: passed_bytes });
         }
         // Of two members both know that nothing goes by a slot.
         if setting.size == 2 && pairs.are_all_long() {
             return None;
         }
-        let bytes = pairs.passed_bytes();
-        let way = pairs.of_two().map_or(Kind::Pairs(pairs), Kind::PairOfTwo);
-        Some(Chosen { way, at_once, flow, bytes })
+        Some(Chosen { way: Way::Slots, at_once, flow, bytes: pairs.passed_bytes() })
     }
 
     #[inline(always)]
-    fn by_plan(plan: Plan<'a>, setting: Setting<impl Fn() -> bool>) -> Option<Chosen<'a>> {
+    fn by_plan(plan: &Plan<'_>, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
         let (flow, at_once, bytes) = (plan.flow(), plan.goes_up_tree(), plan.longest_bytes());
         let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
         if setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all && plan.fits() {
-            return Some(Chosen { way: Kind::Tree(plan), at_once, flow, bytes });
+            return Some(Chosen { way: Way::Tree, at_once, flow, bytes });
         }
         if plan.is_one_round() {
-            return Some(Chosen { way: Kind::Round { plan, is_chunk: false }, at_once, flow, bytes });
+            let way = if plan.fits() { Way::Slots } else { Way::Chunk };
+            return Some(Chosen { way, at_once, flow, bytes });
         }
-        if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(plan.in_pieces(), &setting) {
-            let way = Kind::Chunks { plan, lengths };
-            return Some(Chosen { way, at_once: false, flow, bytes: passed_bytes });
+        if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(plan.in_pieces(), setting) {
+            return Some(Chosen { way: Way::Chunks(lengths), at_once: false, flow, bytes: passed_bytes });
         }
         // Where a member that waits for another one keeps its core, messages go in several directions at once.
         if setting.cores != Cores::Shared {
@@ -104,66 +177,27 @@ impl<'a> Chosen<'a> {
         }
         if plan.goes_among_several() {
             let at_once = matches!(plan.then, Then::Combined(_));
-            return Some(Chosen { way: Kind::Several(plan), at_once, flow, bytes: 0 });
+            return Some(Chosen { way: Way::Several, at_once, flow, bytes: 0 });
         }
-        let way = Kind::Round { plan, is_chunk: true };
-        plan.is_one_piece().then_some(Chosen { way, at_once, flow, bytes })
+        plan.is_one_piece().then_some(Chosen { way: Way::Chunk, at_once, flow, bytes })
     }
 
     /// The name of the way, and in how many chunks data goes each way between two members.
     #[must_use]
     pub fn way(&self) -> (&'static str, [u32; 2]) {
-        match &self.way {
-            Kind::Round { plan, .. } => (if plan.fits() { "slots" } else { "one chunk" }, [0; 2]),
-            Kind::Tree(_) => ("slots up a tree", [0; 2]),
-            Kind::Chunks { lengths, .. } => ("chunks of two", lengths.pieces()),
-            Kind::Several(_) => ("chunks of several", [0; 2]),
-            Kind::Pairs(_) | Kind::PairOfTwo(_) => ("slots of pairs", [0; 2]),
-            Kind::PairsInChunks { lengths, .. } => ("chunks of two", lengths.pieces()),
+        match self.way {
+            Way::Slots => ("slots", [0; 2]),
+            Way::Chunk => ("one chunk", [0; 2]),
+            Way::Tree => ("slots up a tree", [0; 2]),
+            Way::Chunks(lengths) => ("chunks of two", lengths.pieces()),
+            Way::Several => ("chunks of several", [0; 2]),
         }
     }
 
     /// Whether data goes in chunks between two members.
     #[must_use]
     pub fn is_in_chunks_of_two(&self) -> bool {
-        matches!(self.way, Kind::Chunks { .. } | Kind::PairsInChunks { .. })
-    }
-
-    /// What does not go through the segment: the blocks that are too long for slots, as an operation of its own. The outer `None` where
-    /// all goes through it; the inner one where this member has no such block, though others may have.
-    #[must_use]
-    pub fn rest(&self) -> Option<Option<Rest>> {
-        match self.way {
-            Kind::Pairs(pairs) => Some(pairs.rest()),
-            Kind::PairOfTwo(_) => Some(None),
-            _ => None,
-        }
-    }
-
-    /// Carries the operation out in this way, in a visit that has begun.
-    ///
-    /// # Errors
-    /// When a member has failed, or what members do does not fit together.
-    #[inline(always)]
-    pub fn carry<M: Member>(
-        &self,
-        visit: &mut Visit<'_, M>,
-        input: Payload<'static>,
-        output: &mut UserMemory,
-        combining: impl Combine,
-    ) -> Result<()> {
-        match &self.way {
-            Kind::Round { plan, is_chunk } => match plan.of_two() {
-                Some(two) if !is_chunk => visit.carry_of_two(two, input, output, combining),
-                _ => visit.carry_out(plan, *is_chunk, input, output, combining),
-            },
-            Kind::Tree(plan) => visit.carry_in_tree(plan, input, output, combining),
-            Kind::Chunks { plan, lengths } => visit.carry_pieces(plan, *lengths, input, output, combining),
-            Kind::Several(plan) => visit.carry_among_several(plan, input, output, combining),
-            Kind::Pairs(pairs) => visit.exchange(pairs, input, output),
-            Kind::PairOfTwo(two) => visit.carry_of_two(*two, input, output, combining),
-            Kind::PairsInChunks { pairs, lengths } => visit.exchange_pieces(pairs, *lengths, input, output),
-        }
+        matches!(self.way, Way::Chunks(_))
     }
 }
 

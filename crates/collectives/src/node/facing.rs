@@ -108,7 +108,7 @@ impl<M: Member> Visit<'_, M> {
         let kept = self.keep_own(around, input, output);
         if around.gets > 0 {
             let gets = around.gets;
-            self.hear(other, &|from| (from == other).then_some(gets))?;
+            self.hear(other, gets, &|from| (from == other).then_some(gets))?;
             self.board()
                 .read_either(other.0, self.number, gets, |entry| around.deliver(other, entry, output));
             self.turn.credit.heard_all();

@@ -152,7 +152,7 @@ impl<M: Member> Visit<'_, M> {
     #[cold]
     #[inline(never)]
     fn hear_other_late(&mut self, other: u32, bytes: usize) -> Result<()> {
-        self.hear(Rank(other), &|from| (from == Rank(other)).then_some(bytes))
+        self.hear_late(Rank(other), bytes, &|from| (from == Rank(other)).then_some(bytes))
     }
 }
 

@@ -148,7 +148,7 @@ impl<M: Member> Visit<'_, M> {
     /// Waits for the slots of those members, of so many bytes each.
     fn hear_all(&mut self, from: &[Option<Rank>], bytes: usize) -> Result<()> {
         let owes = |rank: Rank| from.contains(&Some(rank)).then_some(bytes);
-        from.iter().flatten().try_for_each(|&from| self.hear(from, &owes))
+        from.iter().flatten().try_for_each(|&from| self.hear(from, bytes, &owes))
     }
 
     /// Lends what the slot of a member holds.

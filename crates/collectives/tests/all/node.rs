@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use self::scheduler::{Random, Scheduler, State, Trouble};
-use collectives::node::{Chosen, Combine, Fault, Member, Setting, Stage, Turn, Visit};
+use collectives::node::{Combine, Fault, Member, Role, Setting, Stage, Turn, Visit};
 use collectives::{Block, Collective, Cores, Each, Listed, Operator, Reduction, Rooted, Uneven};
 use fabric::slots::plain::{PlainSlots, Step, segment};
 use fabric::slots::{SLOT_BYTES_MAX, Slots};
@@ -297,7 +297,7 @@ fn perform(
     let (here, size) = (of.here.0, of.size);
     let setting = Setting { here: of.here, size, cores, are_copies_quick: || true };
     let (sends, receives);
-    let chosen = match call {
+    let role = match call {
         Call::Alltoallv(bytes) => {
             sends = Call::blocks(bytes, size, |to, bytes| Call::block(here, to, bytes));
             receives = Call::blocks(bytes, size, |from, bytes| Call::block(from, here, bytes));
@@ -306,11 +306,12 @@ fn perform(
             let longest = SLOT_BYTES_MAX / (size - 1) as usize - 8;
             let is_short = |from, to| size == 2 || Call::block(from, to, bytes) <= longest;
             let is_short = (0..size).all(|from| (0..size).all(|to| is_short(from, to)));
-            Chosen::listed(Listed { what, sends: &sends, receives: &receives }, setting)
+            Role::listed(Listed { what, sends: &sends, receives: &receives }, &setting)
                 .filter(|_| is_short)?
         }
-        call => Chosen::of(call.collective()?, setting)?,
+        call => Role::of(call.collective()?, &setting)?,
     };
+    let chosen = role.chosen(&setting)?;
     let right = call.output(here, size, at);
     let heap = Heap::new(right.len());
     let mut output = heap.memory();
@@ -321,7 +322,7 @@ fn perform(
     }
     let input = Payload::from(call.input(here, size, at));
     let mut visit = Visit::enter(of, turn, chosen.flow, chosen.bytes)?;
-    let done = visit.begin().and_then(|()| chosen.carry(&mut visit, input, &mut output, Maps));
+    let done = visit.begin().and_then(|()| role.carry(&chosen, &mut visit, input, &mut output, Maps));
     drop(visit);
     Some(done.map(|()| heap.payload().to_vec()))
 }

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use collectives::node::{Around, Chosen, Fault, Flow, Member, Rest, Setting, Stage, Turn, Visit, others};
+use collectives::node::{
+    Around, Chosen, Fault, Flow, Member, Rest, Role, Setting, Stage, Turn, Visit, others,
+};
 use collectives::{Activity, Buffers, Cause, Collective, Failed, Listed, Neighbourhood, Surround, judge};
 use fabric::slots::{MEMBERS_MAX, Slots, is_before};
 use fabric::{Payload, UserMemory};
@@ -84,9 +86,11 @@ impl Communicator {
         if combining.program().is_some() {
             return None;
         }
-        let chosen = Chosen::of(collective, self.setting())?;
+        let setting = self.setting();
+        let role = Role::of(collective, &setting)?;
+        let chosen = role.chosen(&setting)?;
         let Chosen { at_once, flow, bytes, .. } = chosen;
-        self.visit(at_once, flow, bytes, |visit| chosen.carry(visit, input, output, combining))
+        self.visit(at_once, flow, bytes, |visit| role.carry(&chosen, visit, input, output, combining))
     }
 
     /// What decides how operations go on the board; the same at all members.
@@ -135,15 +139,17 @@ impl Communicator {
         if combining.program().is_some() {
             return None;
         }
-        let chosen = Chosen::listed(listed, self.setting())?;
+        let setting = self.setting();
+        let role = Role::listed(listed, &setting)?;
+        let chosen = role.chosen(&setting)?;
         // What is refused before it begins has no rest.
         let mut is_begun = false;
         let Chosen { at_once, flow, bytes, .. } = chosen;
         let done = self.visit(at_once, flow, bytes, |visit| {
             is_begun = true;
-            chosen.carry(visit, input, output, combining)
+            role.carry(&chosen, visit, input, output, combining)
         })?;
-        Some(match chosen.rest() {
+        Some(match role.rest(&chosen) {
             Some(rest) if is_begun => self.exchange_rest(done, rest, input, output, combining),
             _ => done,
         })
@@ -215,9 +221,10 @@ impl Communicator {
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
-        let mut visit = Visit::enter(self.on(bulletin), &mut turn, flow, bytes)?;
-        let done = visit.begin().and_then(|()| carry(&mut visit));
-        drop(visit);
+        let done = {
+            let mut visit = Visit::enter(self.on(bulletin), &mut turn, flow, bytes)?;
+            visit.begin().and_then(|()| carry(&mut visit))
+        };
         // Another thread that puts the board away finds the turn free: to word an error may take the engine.
         drop(turn);
         Some(done.map_err(|fault| self.failed_on_node(fault)))

@@ -149,7 +149,7 @@ fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
             Collective::Alltoall(each),
             Collective::Allgather(each),
         ] {
-            let chosen = Chosen::of(collective, world.setting()).expect("it goes by boards");
+            let chosen = Chosen::of(collective, &world.setting()).expect("it goes by boards");
             assert!(chosen.is_in_chunks_of_two(), "{collective:?}");
         }
     });

@@ -85,7 +85,7 @@ impl Kind {
         let way = |units: usize| {
             let call = self.calls(world.size(), units * unit, 0).next().expect("there is one");
             let collective = call.collective(world.rank());
-            let by_board = Chosen::of(collective, world.setting()).map(|chosen| chosen.way());
+            let by_board = Chosen::of(collective, &world.setting()).map(|chosen| chosen.way());
             (by_board, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;

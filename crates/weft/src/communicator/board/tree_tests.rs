@@ -7,9 +7,10 @@ use job::error::Class;
 use messaging::Rank;
 
 use super::super::combining::in_place;
-use super::{Chosen, Combining, Communicator};
+use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
+use collectives::node::Chosen;
 
 const MEMBERS: u32 = 11;
 
@@ -48,7 +49,7 @@ fn sum(world: &Communicator, round: u32, count: usize) -> crate::Result<Vec<u32>
 fn sums_of_many_go_up_a_tree() {
     among_many(|world| {
         assert_eq!(
-            Chosen::of(sum_of(1), world.setting()).map(|chosen| chosen.way().0),
+            Chosen::of(sum_of(1), &world.setting()).map(|chosen| chosen.way().0),
             Some("slots up a tree")
         );
         let all = MEMBERS * (MEMBERS - 1) / 2;
