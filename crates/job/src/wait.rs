@@ -4,6 +4,7 @@
 //! that this process may really use are counted (affinity mask and cgroup quota) and compared with the ranks
 //! here.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -244,8 +245,6 @@ pub struct Yields {
     given: AtomicU32,
     /// Until when each yield is timed, in nanoseconds from the beginning; 0 while only some are.
     watched_until_ns: AtomicU64,
-    /// How many of these were quick, one behind the other.
-    quick: AtomicU32,
     /// What was lost to long absences since then, in nanoseconds.
     lost_ns: AtomicU64,
     /// Until when waits sleep at once; 0 while they do not.
@@ -260,7 +259,6 @@ impl Default for Yields {
             begun: Instant::now(),
             given: AtomicU32::new(0),
             watched_until_ns: AtomicU64::new(0),
-            quick: AtomicU32::new(0),
             lost_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(0),
             while_ns: AtomicU64::new(0),
@@ -275,7 +273,7 @@ impl Yields {
         // Threads that do so at the same time may count as one.
         let given = self.given.load(Ordering::Relaxed);
         self.given.store(given.wrapping_add(1), Ordering::Relaxed);
-        if !given.is_multiple_of(YIELDS_PER_CLOCK) && self.watched_until_ns.load(Ordering::Relaxed) == 0 {
+        if !given.is_multiple_of(YIELDS_PER_CLOCK) && !self.is_watching() {
             return std::thread::yield_now();
         }
         let since = Instant::now();
@@ -284,13 +282,17 @@ impl Yields {
         self.note(now - since, now - self.begun);
     }
 
+    /// Whether each yield of this thread is timed.
+    #[inline]
+    fn is_watching(&self) -> bool {
+        self.watched_until_ns.load(Ordering::Relaxed) != 0 && QUICK.get() < QUICK_ENOUGH
+    }
+
     /// The core was away for so long, until `now` from the beginning.
     fn note(&self, away: Duration, now: Duration) {
         let (away_ns, now_ns) = (away.as_nanos() as u64, now.as_nanos() as u64);
-        let quick = if away < LONG_AWAY { self.quick.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
-        self.quick.store(quick, Ordering::Relaxed);
-        let is_watch_over = quick >= QUICK_ENOUGH
-            || now_ns.saturating_sub(away_ns) >= self.watched_until_ns.load(Ordering::Relaxed);
+        QUICK.set(if away < LONG_AWAY { QUICK.get().saturating_add(1) } else { 0 });
+        let is_watch_over = now_ns.saturating_sub(away_ns) >= self.watched_until_ns.load(Ordering::Relaxed);
         if is_watch_over {
             self.watched_until_ns.store(0, Ordering::Relaxed);
             self.while_ns.store(0, Ordering::Relaxed);
@@ -331,6 +333,11 @@ impl Yields {
     }
 }
 
+thread_local! {
+    /// How many yields of this thread that were timed have been quick, one behind the other.
+    static QUICK: Cell<u32> = const { Cell::new(0) };
+}
+
 /// About as long as a line takes from one core to another and back.
 const REST: Duration = Duration::from_nanos(70);
 /// Where both write a line of their own and look at the other's, who rests longer only sees it later
@@ -358,8 +365,8 @@ const YIELD: Duration = Duration::from_millis(2);
 pub const LONG_AWAY: Duration = Duration::from_millis(1);
 /// The clock is read around one of so many yields: twice, it takes a fifth of what a yield does.
 const YIELDS_PER_CLOCK: u32 = 32;
-/// Where the core has come back soon so often, one time behind the other, nobody beside keeps it: a clock for each yield would cost more
-/// than the yield.
+/// A thread to which its core has come back soon so often, one time behind the other, times one of [`YIELDS_PER_CLOCK`] again, also while the
+/// yields of the process are watched: another thread may be on a core that stays away.
 const QUICK_ENOUGH: u32 = 64;
 /// So long after the process has become part of the job a long absence means nothing.
 const STARTING: Duration = Duration::from_millis(100);
@@ -453,6 +460,26 @@ mod tests {
         let hour = Duration::from_secs(3600);
         yields.note(hour, over + hour);
         assert!(sleeps_from_to(over + hour, over + hour + LOST_MAX));
+    }
+
+    #[test]
+    fn a_core_that_comes_back_soon_is_timed_seldom() {
+        let yields = Yields::default();
+        let (slice, now) = (Duration::from_millis(4), STARTING + Duration::from_millis(10));
+        assert!(!yields.is_watching());
+        for _ in 0..2 {
+            yields.note(slice, now);
+            (1..QUICK_ENOUGH).for_each(|_| yields.note(Duration::ZERO, now));
+            assert!(yields.is_watching());
+            yields.note(Duration::ZERO, now);
+            assert!(!yields.is_watching(), "of this thread");
+            std::thread::scope(|scope| scope.spawn(|| assert!(yields.is_watching())).join().unwrap());
+        }
+        assert_eq!(
+            yields.lost_ns.load(Ordering::Relaxed),
+            2 * slice.as_nanos() as u64,
+            "nothing is forgotten"
+        );
     }
 
     #[test]

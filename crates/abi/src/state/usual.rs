@@ -10,8 +10,8 @@ use crate::generated::constants::*;
 use crate::objects::{CommObject, Objects};
 use crate::types::*;
 
-/// Binds a name to a communicator of a running library that has nothing else to look after and checks nothing, for something short that
-/// begins no other call of MPI but for a turn of progress; the function returns `None` where there is none. A macro, since what keeps
+/// Binds a name to a communicator of a running library that has nothing else to look after and checks nothing, for what needs no object of
+/// this crate meanwhile and does not wait: it may connect, post, and make a turn of progress. The function returns `None` where there is none. A macro, since what keeps
 /// the communicator is dropped at the end of that function, and the world's needs nothing of the kind.
 macro_rules! usual_comm {
     ($comm:ident = $handle:expr) => {

@@ -20,7 +20,7 @@ pub struct Turn {
     pub owes_renewal: bool,
     /// The board is not this communicator's any more.
     pub has_left: bool,
-    /// How data of two is written that is long.
+    /// Whether long data of two is given or read, and long sums go by halves.
     pub(super) tuners: Option<Box<Tuners>>,
     /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
     pub(super) last: Flow,

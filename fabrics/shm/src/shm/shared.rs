@@ -57,8 +57,8 @@ impl Shm {
             own += part.bytes;
         }
         // Where nobody came to help it says nothing of a sender who would.
-        if let (Some(since), Some(choices)) = (since, self.pairs[lane.index as usize].choices())
-            && own < bytes
+        if own < bytes
+            && let (Some(since), Some(choices)) = (since, self.pairs[lane.index as usize].choices())
         {
             choices.longer.pulled(bytes, since.elapsed().as_nanos() as f64);
         }

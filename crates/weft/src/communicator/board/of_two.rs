@@ -15,8 +15,9 @@ use crate::communicator::TAGS;
 use crate::memory::giving;
 
 impl Communicator {
-    /// Does a collective operation of two members that goes through the node's shared memory in one round, as few bytes do: the first thing
-    /// that [`Communicator::perform`] tries, for callers who know which operation it is when they are compiled. `None`: nothing has happened.
+    /// Does a collective operation of two members that goes through the node's shared memory in one round, as few bytes do: what
+    /// [`Communicator::perform`] does as well, for callers who know which operation it is when they are compiled. `None`: nothing has
+    /// happened, and [`Communicator::perform`] knows what to do.
     #[inline(always)]
     #[must_use]
     pub fn try_perform(
