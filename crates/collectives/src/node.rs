@@ -1,10 +1,10 @@
 //! Collective operations of the members of one node through a segment with slots ([`fabric::slots`]), instead of by messages.
 //!
-//! A [`Role`] is what one member does in an operation. [`Chosen`] decides from an operation, its lengths and the number of members whether and how it goes through the segment; all members
-//! decide alike. [`Visit`] carries the operation out, from the first slot that this member writes to the last that it consumes; [`Pending`]
-//! does so piecewise, for nonblocking operations. Both reach shared memory through [`Slots`] alone, and everything else through
-//! [`Member`]: who this member is, how it waits and what ends its wait. So the same code runs over a job's shared memory and over
-//! the plain memory of the simulation, where every order of steps and every death can be tried.
+//! A [`Role`] is what one member does in an operation. [`Chosen`] is how the operation goes through the segment, which its lengths and
+//! the number of members decide; all members decide alike. [`Visit`] carries the operation out, from the first slot that this member
+//! writes to the last that it consumes; [`Pending`] does so piecewise, for nonblocking operations. Both reach shared memory through
+//! [`Slots`] alone, and everything else through [`Member`]: who this member is, how it waits and what ends its wait. So the same code
+//! runs over a job's shared memory and over the plain memory of the simulation, where every order of steps and every death can be tried.
 //!
 //! | module | what it knows |
 //! |---|---|
@@ -389,7 +389,7 @@ impl<'a, M: Member> Visit<'a, M> {
         self.hear_late(from, expected_bytes, owes)
     }
 
-    /// The same where it is not there yet, or is another one.
+    /// Waits for the entry of a member as [`Visit::hear`] does, where it was not there at the first look, or is not the one that is due.
     #[inline(never)]
     fn hear_late(
         &mut self,

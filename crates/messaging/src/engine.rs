@@ -164,8 +164,7 @@ impl<F: Fabric> Engine<F> {
         if self.core.begun >= SENDS_PER_TURN {
             return None;
         }
-        let link = self.core.peers.link(to)?;
-        (link.queue.is_empty() && bytes < link.eager_bytes_end).then_some(link.lane)
+        self.core.peers.link(to).filter(|link| link.is_free_for(bytes)).map(|link| link.lane)
     }
 
     /// Receives the first message that `pattern` asks for to `target`. `from` is the peer behind the pattern's

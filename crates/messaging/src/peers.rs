@@ -40,6 +40,14 @@ pub(crate) struct Link<L> {
     pub queue: VecDeque<Outgoing>,
 }
 
+impl<L> Link<L> {
+    /// Whether a message of so many bytes may go to the fabric now: nothing waits before it, and it is short.
+    #[inline(always)]
+    pub(crate) fn is_free_for(&self, bytes: usize) -> bool {
+        self.queue.is_empty() && bytes < self.eager_bytes_end
+    }
+}
+
 /// A message that the fabric has not taken whole.
 pub(crate) struct Outgoing {
     pub header: Header,

@@ -11,7 +11,7 @@ pub trait Gather: Send {
     /// Fills `into` with the bytes from `from` on; there are that many.
     fn gather(&self, from: usize, into: &mut UserMemory);
 
-    /// The same message, to outlive whatever this one borrows from.
+    /// A message of the same bytes that borrows from nobody, for a send that goes on after the call that began it.
     fn kept(&self) -> Box<dyn Gather>;
 }
 
@@ -20,8 +20,8 @@ pub trait Gather: Send {
 pub enum Data<'a> {
     /// Bytes in a row. The claim behind them must hold until the send is over: see [`Payload::claim`].
     Row(Payload<'static>),
-    /// The same, and a number that says what elements they are. The outcome of the receive has it; it means nothing to the engine, and
-    /// 0 says nothing.
+    /// Bytes in a row as in [`Data::Row`], with a number by which the sender says what elements they are. The outcome of the receive has that
+    /// number; it means nothing to the engine, and 0 says nothing.
     Signed(Payload<'static>, u32),
     /// Bytes that are gathered from their places while the message goes. They must stay there until the send is over.
     Apart(&'a dyn Gather),
@@ -32,7 +32,7 @@ pub trait Sendable<'a>: Copy {
     /// The bytes, where they stand in a row and nothing is said of their elements.
     fn row(self) -> Option<Payload<'static>>;
 
-    /// The same as any of the kinds that there are.
+    /// What is sent, as one of the kinds of [`Data`].
     fn data(self) -> Data<'a>;
 }
 

@@ -59,12 +59,10 @@ pub struct Shm {
     next_heard: usize,
     /// Who spoke last is asked first.
     recent_heard: usize,
-    /// A bit for each seat whose knock was answered; a second knock opens nothing.
-    known: Vec<u32>,
     /// To be reported by the next poll.
     faults: VecDeque<(Peer, FabricError)>,
     roll: Roll,
-    /// The seats of those who are lost.
+    /// The seats of those who are lost, whose knocks are not answered any more.
     lost: Vec<u32>,
     opener: rustix::process::Pid,
     /// Tells copies that both sides share from those before.
@@ -132,7 +130,6 @@ impl Shm {
             heard: Vec::new(),
             next_heard: 0,
             recent_heard: 0,
-            known: vec![0; segment.layout().knock_words()],
             faults: VecDeque::new(),
             roll: Roll::new(),
             lost: Vec::new(),
@@ -249,7 +246,6 @@ impl Shm {
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
-        // Its knocks are not answered any more, should it not have knocked yet.
         if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
             let place = self.by_seat[seat];
             if let Some(pair) = self.pairs.get_mut(place as usize) {
@@ -257,7 +253,6 @@ impl Shm {
                 self.heard.retain(|&heard| heard != place);
             }
             self.lost.push(seat as u32);
-            self.known[seat / u32::BITS as usize] |= 1 << (seat as u32 % u32::BITS);
         }
         self.faults.push_back((peer, error));
     }
@@ -349,7 +344,7 @@ impl Fabric for Shm {
 
     #[inline(always)]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        if self.seat.knocked(self.segment.memory(), self.known.len()) {
+        if self.seat.knocked(self.segment.memory(), self.segment.layout().knock_words()) {
             self.answer_knocks();
         }
         let mut done = self.listen_recent(sink, events);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use weft::claims::{Data, Gathered, Heap, Mode, Payload, Receiving, RequestId, Room, Sending, UserMemory};
+use weft::claims::{Data, Heap, Mode, Payload, Receiving, RequestId, Room, Sending, UserMemory};
 use weft::{Communicator, Error, Rank, Result};
 
 use crate::arguments::{self, Incoming, Outgoing, Partner};
@@ -73,6 +73,14 @@ impl Begun {
         }
     }
 
+    /// A send that was begun. `keeps` is a copy of what it sends, where it sends a copy.
+    fn of_send(sending: Sending, to: Rank, tag: c_int, keeps: Option<Heap>) -> Begun {
+        match sending {
+            Sending::Done => Begun::Sent,
+            Sending::Pending(id) => Begun::Sending { id, to, tag, keeps },
+        }
+    }
+
     /// The operation as a request.
     pub(super) fn into_object(self, comm: &Communicator, errors_to: MPI_Comm) -> RequestObject {
         let comm = || comm.clone();
@@ -125,10 +133,7 @@ impl PlannedSend {
             }
             Outgoing::Apart(gathered) => (comm.start_send(Data::Apart(&gathered), to, tag, mode)?, None),
         };
-        Ok(match sending {
-            Sending::Done => Begun::Sent,
-            Sending::Pending(id) => Begun::Sending { id, to, tag, keeps },
-        })
+        Ok(Begun::of_send(sending, to, tag, keeps))
     }
 
     /// Begins to send what it sends, which is there as `payload`.
@@ -207,22 +212,6 @@ impl Send {
         self.check(runtime, comm)?.begin(comm, mode)
     }
 
-    fn block(self, runtime: &'static Runtime, comm: &Communicator, mode: Mode) -> Result<()> {
-        if state::checks() {
-            return conclude_sent(comm, self.begin(runtime, comm, mode)?);
-        }
-        let datatype = resolve_elements(runtime, self.count, self.datatype)?;
-        let to = arguments::destination(comm, self.to)?;
-        let tag = arguments::tag(self.tag)?;
-        let span = arguments::readable(self.buffer, self.count, &datatype)?;
-        let Partner::Rank(to) = to else { return comm.check_nobody() };
-        if datatype.is_dense() {
-            return comm.send_claim(span, to, tag, mode);
-        }
-        let gathered = Gathered::new(&datatype, self.count, span)?;
-        comm.send_claim(Data::Apart(&gathered), to, tag, mode)
-    }
-
     /// Begins the send where nothing about it is unusual: a predefined datatype without gaps, a member as destination, and no checks.
     /// `None`: nothing has happened.
     #[inline(always)]
@@ -236,15 +225,26 @@ impl Send {
         Some(comm.start_send(self.buffer.payload(0, bytes), to, self.tag, mode))
     }
 
-    /// Goes on with a blocking send that is not over, or that is unusual.
+    /// What the send has come to: `begun` tells of one that [`Send::begin_usual`] has begun, and where it does not, the send begins here.
+    fn begun_or_begin(
+        self,
+        runtime: &'static Runtime,
+        comm: &Communicator,
+        mode: Mode,
+        begun: Option<Result<Sending>>,
+    ) -> Result<Begun> {
+        match begun {
+            None => self.begin(runtime, comm, mode),
+            Some(sending) => Ok(Begun::of_send(sending?, Rank(self.to as u32), self.tag, None)),
+        }
+    }
+
+    /// Waits for a blocking send that is not over, or that is unusual.
     #[inline(never)]
     fn go_on(self, name: &'static str, comm: MPI_Comm, mode: Mode, begun: Option<Result<Sending>>) -> c_int {
         call(name, Target::Comm(comm), |runtime| {
             let object = &runtime.comm(comm)?.comm;
-            match begun {
-                None => self.block(runtime, object, mode),
-                Some(sending) => object.end_send(sending?, Rank(self.to as u32), self.tag),
-            }
+            conclude_sent(object, self.begun_or_begin(runtime, object, mode, begun)?)
         })
     }
 
@@ -283,15 +283,7 @@ impl Send {
         call(name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
             let request = request.checked("request")?;
-            let begun = match begun {
-                None => self.begin(runtime, &object.comm, mode)?,
-                Some(sending) => match sending? {
-                    Sending::Done => Begun::Sent,
-                    Sending::Pending(id) => {
-                        Begun::Sending { id, to: Rank(self.to as u32), tag: self.tag, keeps: None }
-                    }
-                },
-            };
+            let begun = self.begun_or_begin(runtime, &object.comm, mode, begun)?;
             hand_out(runtime, &object, comm, begun, request)
         })
     }

@@ -161,12 +161,13 @@ impl Chosen {
     fn by_plan(plan: &Plan<'_>, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
         let (flow, at_once, bytes) = (plan.flow(), plan.goes_up_tree(), plan.longest_bytes());
         let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
-        if setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all && plan.fits() {
-            return Some(Chosen { way: Way::Tree, at_once, flow, bytes });
+        if plan.fits() {
+            let is_tree = setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all;
+            let way = if is_tree { Way::Tree } else { Way::Slots };
+            return Some(Chosen { way, at_once, flow, bytes });
         }
         if plan.is_one_round() {
-            let way = if plan.fits() { Way::Slots } else { Way::Chunk };
-            return Some(Chosen { way, at_once, flow, bytes });
+            return Some(Chosen { way: Way::Chunk, at_once, flow, bytes });
         }
         if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(plan.in_pieces(), setting) {
             return Some(Chosen { way: Way::Chunks(lengths), at_once: false, flow, bytes: passed_bytes });

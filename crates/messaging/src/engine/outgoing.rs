@@ -96,7 +96,7 @@ impl<F: Fabric> Engine<F> {
     fn is_made_at_once(&mut self, to: Peer, envelope: Envelope, data: Data<'_>) -> bool {
         let (Data::Apart(gather), Some(link)) = (data, self.core.peers.link(to)) else { return false };
         let bytes = gather.bytes();
-        if !link.queue.is_empty() || bytes >= link.eager_bytes_end {
+        if !link.is_free_for(bytes) {
             return false;
         }
         let write = |room: &mut UserMemory| gather.gather(0, room);

@@ -60,7 +60,8 @@ impl<'a> Combining<'a> {
         }
     }
 
-    /// The same for an operation that goes on after the call that begins it; `None` where a function of the caller is borrowed.
+    /// How an operation combines that goes on after the call that begins it; `None` where a function of the caller is borrowed, which may be
+    /// gone by then.
     #[must_use]
     pub fn owned(self) -> Option<OwnedCombining> {
         match self {

@@ -37,16 +37,7 @@ impl Communicator {
     /// As [`Communicator::start_send`].
     #[inline(always)]
     pub fn send_claim<'a>(&self, data: impl Sendable<'a>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
-        self.end_send(self.start_send(data, to, tag, mode)?, to, tag)
-    }
-
-    /// Waits for a send that was begun.
-    ///
-    /// # Errors
-    /// What failed, with the partner.
-    #[inline(always)]
-    pub fn end_send(&self, sending: Sending, to: Rank, tag: i32) -> Result<()> {
-        match sending {
+        match self.start_send(data, to, tag, mode)? {
             Sending::Done => Ok(()),
             Sending::Pending(request) => self.conclude_send(&self.wait(request), to, tag),
         }

@@ -12,17 +12,17 @@ impl Shm {
         let words = self.segment.layout().knock_words();
         let (seat, segment) = (self.seat, self.segment.clone());
         seat.answer_knocks(segment.memory(), words, |from| {
-            let Shm { peers, known, .. } = self;
-            let Some(peer) = peers.get(from as usize) else { return };
-            let (word, bit) = (from / u32::BITS, 1 << (from % u32::BITS));
-            if known[word as usize] & bit != 0 {
+            let Some(&peer) = self.peers.get(from as usize) else { return };
+            if self.lost.contains(&from) {
                 return;
             }
-            known[word as usize] |= bit;
-            let peer = *peer;
             let place = self.pair_with(from, peer);
-            self.pairs[place as usize].is_heard = true;
-            self.heard.push(place);
+            let pair = &mut self.pairs[place as usize];
+            // A second knock opens nothing.
+            if !pair.is_heard {
+                pair.is_heard = true;
+                self.heard.push(place);
+            }
         });
     }
 
