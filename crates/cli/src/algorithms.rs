@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use topology::Machine;
-use weft::collectives::node::{self, Chosen, Setting};
+use weft::collectives::node::{self, Chosen, Setting, Verdicts};
 use weft::collectives::{
     Border, Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Link, Nesting, Operator, Reduction,
     Rooted, Schedule, Shape, forecast,
@@ -314,10 +314,13 @@ fn explain(
     }
     if let Some(chosen) = through_memory(asked, collective, shape) {
         let since = if chosen.at_once { "the first" } else { "the fourth" };
+        let foretold = chosen.foretold_ns(*collective, shape).map(|ns| format!(", by formula {}", time(ns)));
         let _ = writeln!(
             text,
-            "Blocking ones may go through memory that all ranks share instead, from {since} on a communicator on: see \"What is not \
-             foretold\" in docs/collectives.md"
+            "Blocking ones go through memory that all ranks share instead ({}{}), from {since} on a communicator on: see \"What is not \
+             foretold\" in docs/collectives.md",
+            chosen.way().0,
+            foretold.unwrap_or_default()
         );
     }
     let schedule = match &asked.by {
@@ -338,7 +341,9 @@ fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Opti
         here: shape.rank(),
         size: shape.size(),
         cores: shape.cores(),
-        are_copies_quick: || shape.guide().costs.copies_are_quick(),
+        costs: &shape.guide().costs,
+        verdicts: &Verdicts::default(),
+        shape: || shape.clone(),
     };
     let is_on_board = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;
     if !is_on_board || asked.ordered || shape.guide().is_forced() {

@@ -10,8 +10,8 @@ use messaging::Rank;
 
 use crate::collective::{Collective, Reduction, Rooted};
 use crate::costs::Costs;
-use crate::effort::Terrain;
-use crate::names::{Forced, OPERATIONS, Way};
+use crate::effort::{Round, Terrain};
+use crate::names::{Forced, OPERATIONS, Operation, Way, with_ways};
 use crate::schedule::Step;
 use crate::shape::{Cores, Operator, Shape};
 
@@ -138,6 +138,23 @@ pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static s
     let terrain = Terrain::of(shape);
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
     W::ALL.iter().filter_map(foretold).collect()
+}
+
+/// Which of these ways through a segment takes least; `None` where the best schedule takes less than any.
+pub(crate) fn best_through_segment(
+    shape: &Shape,
+    operation: Operation,
+    asked: Asked,
+    ways: impl IntoIterator<Item = Option<Vec<Round>>>,
+) -> Option<usize> {
+    let terrain = Terrain::of(shape);
+    let ns =
+        |(place, rounds): (usize, Option<Vec<Round>>)| Some((place, terrain.through_segment_ns(&rounds?)));
+    let (best, best_ns) =
+        ways.into_iter().enumerate().filter_map(ns).min_by(|one, other| one.1.total_cmp(&other.1))?;
+    let by_messages =
+        with_ways!(operation, W => terrain.best::<W>(asked).map(|(_, effort)| effort), else None);
+    by_messages.is_none_or(|effort| best_ns <= terrain.ns(effort)).then_some(best)
 }
 
 /// Up to which lengths operations of two ranks in which one gives something are one message; none where they are not at any.

@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::choice::{self, Asked};
-use crate::names::Way;
+use crate::names::{Operation, Way, with_ways};
 use crate::shape::{Operator, Shape};
 use crate::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter, Schedule,
@@ -85,59 +85,43 @@ pub struct Candidate {
 }
 
 impl Collective {
+    /// Which operation it is, and what is asked of it.
+    pub(crate) fn asked(&self) -> (Operation, Asked) {
+        let elements = |of: &Reduction| Asked::elements(of.count, of.operator);
+        match self {
+            Collective::Barrier => (Operation::Barrier, Asked::bytes(0)),
+            Collective::Bcast { bytes, .. } => (Operation::Bcast, Asked::bytes(*bytes)),
+            Collective::Gather(of) => (Operation::Gather, Asked::bytes(of.bytes)),
+            Collective::Scatter(of) => (Operation::Scatter, Asked::bytes(of.bytes)),
+            Collective::Allgather(of) => (Operation::Allgather, Asked::bytes(of.bytes)),
+            Collective::Alltoall(of) => (Operation::Alltoall, Asked::bytes(of.bytes)),
+            Collective::Reduce(_, of) => (Operation::Reduce, elements(of)),
+            Collective::Allreduce(of) => (Operation::Allreduce, elements(of)),
+            Collective::ReduceScatterBlock(of) => (Operation::ReduceScatter, elements(of)),
+            Collective::Scan(of) => (Operation::Scan, elements(of)),
+            Collective::Exscan(of) => (Operation::Exscan, elements(of)),
+        }
+    }
+
     /// What it is called, in lower case.
     #[must_use]
     pub fn operation(&self) -> &'static str {
-        match self {
-            Collective::Barrier => "barrier",
-            Collective::Bcast { .. } => "bcast",
-            Collective::Gather(_) => "gather",
-            Collective::Scatter(_) => "scatter",
-            Collective::Allgather(_) => "allgather",
-            Collective::Alltoall(_) => "alltoall",
-            Collective::Reduce(..) => "reduce",
-            Collective::Allreduce(_) => "allreduce",
-            Collective::ReduceScatterBlock(_) => "reduce_scatter",
-            Collective::Scan(_) => "scan",
-            Collective::Exscan(_) => "exscan",
-        }
+        self.asked().0.name()
     }
 
     /// The algorithms that serve for it; none where there is no choice.
     #[must_use]
     pub fn candidates(&self, shape: &Shape) -> Vec<Candidate> {
-        let elements = |of: &Reduction| Asked::elements(of.count, of.operator);
-        let all = match self {
-            Collective::Barrier => choice::candidates::<Barrier>(shape, Asked::bytes(0)),
-            Collective::Bcast { bytes, .. } => choice::candidates::<Bcast>(shape, Asked::bytes(*bytes)),
-            Collective::Gather(of) => choice::candidates::<Gather>(shape, Asked::bytes(of.bytes)),
-            Collective::Scatter(of) => choice::candidates::<Scatter>(shape, Asked::bytes(of.bytes)),
-            Collective::Allgather(of) => choice::candidates::<Allgather>(shape, Asked::bytes(of.bytes)),
-            Collective::Alltoall(of) => choice::candidates::<Alltoall>(shape, Asked::bytes(of.bytes)),
-            Collective::Reduce(_, of) => choice::candidates::<Reduce>(shape, elements(of)),
-            Collective::Allreduce(of) => choice::candidates::<Allreduce>(shape, elements(of)),
-            Collective::ReduceScatterBlock(of) => choice::candidates::<ReduceScatter>(shape, elements(of)),
-            Collective::Scan(_) | Collective::Exscan(_) => Vec::new(),
-        };
+        let (operation, asked) = self.asked();
+        let all = with_ways!(operation, W => choice::candidates::<W>(shape, asked), else Vec::new());
         all.into_iter().map(|(name, foretold_ns)| Candidate { name, foretold_ns }).collect()
     }
 
     /// The name of the algorithm that [`Collective::schedule`] takes; none where there is no choice.
     #[must_use]
     pub fn chosen(&self, shape: &Shape) -> Option<&'static str> {
-        let elements = |of: &Reduction| Asked::elements(of.count, of.operator);
-        Some(match self {
-            Collective::Barrier => choice::choose::<Barrier>(shape, Asked::bytes(0)).name(),
-            Collective::Bcast { bytes, .. } => choice::choose::<Bcast>(shape, Asked::bytes(*bytes)).name(),
-            Collective::Gather(of) => choice::choose::<Gather>(shape, Asked::bytes(of.bytes)).name(),
-            Collective::Scatter(of) => choice::choose::<Scatter>(shape, Asked::bytes(of.bytes)).name(),
-            Collective::Allgather(of) => choice::choose::<Allgather>(shape, Asked::bytes(of.bytes)).name(),
-            Collective::Alltoall(of) => choice::choose::<Alltoall>(shape, Asked::bytes(of.bytes)).name(),
-            Collective::Reduce(_, of) => choice::choose::<Reduce>(shape, elements(of)).name(),
-            Collective::Allreduce(of) => choice::choose::<Allreduce>(shape, elements(of)).name(),
-            Collective::ReduceScatterBlock(of) => choice::choose::<ReduceScatter>(shape, elements(of)).name(),
-            Collective::Scan(_) | Collective::Exscan(_) => return None,
-        })
+        let (operation, asked) = self.asked();
+        with_ways!(operation, W => Some(choice::choose::<W>(shape, asked).name()), else None)
     }
 
     /// Whether the algorithm that is taken is one that was asked for.

@@ -5,11 +5,13 @@
 //! send and receive at a time.
 
 mod blocks;
+mod segment;
 mod steps;
 
 use std::iter::Sum;
 use std::ops::{Add, Mul};
 
+pub(crate) use self::segment::Round;
 use crate::choice::Asked;
 use crate::costs::{Border, Costs, Link, Work};
 use crate::names::Way;
@@ -374,7 +376,9 @@ impl<'a> Terrain<'a> {
                 self.each_to_all(bytes) + self.all_do(combine * others) + self.copies(bytes)
             }
             Allreduce::Hub => {
-                let at_hub = Effort { path: combine * others, work: combine * others, waits: 0.0 };
+                // Meanwhile other cores have nothing to do.
+                let cores = f64::from(SHARED_CORES.min(self.size));
+                let at_hub = Effort { path: combine * others, work: combine * others * cores, waits: 0.0 };
                 self.fan(bytes) + at_hub + self.fan(bytes).without_wait()
             }
             Allreduce::Gathering => self.doubling(bytes) + self.all_do(combine * others) + self.copies(bytes),

@@ -37,6 +37,56 @@ pub(crate) trait Way: Copy + PartialEq + 'static {
     }
 }
 
+/// What is to be done with the type `W` of the ways of an operation, or else where there is one way only.
+macro_rules! with_ways {
+    ($operation:expr, $ways:ident => $done:expr, else $otherwise:expr) => {
+        with_ways!(
+            $operation, $ways => $done, else $otherwise,
+            Barrier Bcast Gather Scatter Allgather Alltoall Reduce Allreduce ReduceScatter
+        )
+    };
+    ($operation:expr, $ways:ident => $done:expr, else $otherwise:expr, $($name:ident)+) => {
+        match $operation {
+            $($crate::names::Operation::$name => {
+                type $ways = $crate::$name;
+                $done
+            })+
+            $crate::names::Operation::Scan | $crate::names::Operation::Exscan => $otherwise,
+        }
+    };
+}
+pub(crate) use with_ways;
+
+/// A collective operation, whatever it moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    Barrier,
+    Bcast,
+    Gather,
+    Scatter,
+    Allgather,
+    Alltoall,
+    Reduce,
+    Allreduce,
+    ReduceScatter,
+    Scan,
+    Exscan,
+}
+
+impl Operation {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Operation::Exscan as usize + 1;
+
+    /// What it is called, in lower case.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Scan => "scan",
+            Operation::Exscan => "exscan",
+            operation => with_ways!(operation, W => W::OPERATION, else ""),
+        }
+    }
+}
+
 /// One operation with the names of its ways, in the order in which they are shown. A way without a name does not compile. Of two that take the same the
 /// first is chosen.
 macro_rules! named {

@@ -13,7 +13,8 @@
 //! | `pairs`, `facing` | blocks whose lengths only their two ends know; neighbours of a topology of two |
 //! | `pieces`, `carry`, `passage` | long data of two members in chunks, both ways at once |
 //! | `tree` | sums and barriers of many members that have cores of their own |
-//! | `several` | long data of three and more that share cores, in chunks |
+//! | `several` | long data of three and more, in chunks |
+//! | `verdicts` | whether three and more go through the segment or by messages, by what both are foretold to take |
 //! | `tuners` | which of two ways each of these goes, by what both took ([`fabric::tuner`]) |
 //! | `pending` | an operation of one round that goes on after the call that began it |
 
@@ -30,6 +31,7 @@ pub mod several;
 mod tree;
 pub mod tuners;
 mod turn;
+mod verdicts;
 
 use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
 use fabric::{Heap, Payload, UserMemory};
@@ -47,6 +49,7 @@ use self::pieces::is_whole;
 use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
 pub use self::plan::{Operands, others};
 pub use self::turn::{Flow, Turn};
+pub use self::verdicts::Verdicts;
 use crate::Block;
 use crate::memory::reading;
 
@@ -329,7 +332,7 @@ impl<'a, M: Member> Visit<'a, M> {
         self.await_room(ahead)?;
         if is_piece {
             let bytes = parts[0].bytes() + parts[1].bytes();
-            self.board().send_chunk((Ring::Short, self.number), [bytes as u32, 1], parts);
+            self.board().send_chunk(Ring::Short, self.number, [bytes as u32, 1], parts);
         } else {
             self.board().put(self.number, parts);
         }

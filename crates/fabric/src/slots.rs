@@ -12,6 +12,8 @@
 
 pub mod plain;
 
+use std::ops::Range;
+
 use crate::{Payload, UserMemory};
 
 /// The most bytes that one slot holds.
@@ -22,8 +24,6 @@ pub const LINE_BYTES_MAX: usize = CACHE_LINE - HEADER_BYTES;
 pub const MEMBERS_MAX: u32 = 64;
 /// How many slots a member may be ahead of the slowest reader. Models under loom have few, so that they come to reuse one.
 pub const DEPTH: u32 = if cfg!(loom) { 2 } else { 16 };
-/// The most members that have staging buffers for chunks.
-pub const CHUNK_MEMBERS_MAX: u32 = 16;
 /// The bytes of a staging buffer of two members. Chunks of 16 and 64 KiB are as fast; chunks of 4 KiB take half as long again.
 const CHUNK_BYTES_OF_TWO: usize = if cfg!(loom) { CACHE_LINE } else { 32 << 10 };
 /// The staging buffers of one member of three or more.
@@ -32,11 +32,15 @@ const CACHE_LINE: usize = 64;
 /// Sequence number, length and count of chunks, and room up to where any element is aligned.
 const HEADER_BYTES: usize = 16;
 
-/// The most bytes that one chunk holds in a segment of `members` members.
+/// The most bytes that one chunk holds in a segment of `members` members. The staging buffers of many members take no more than those of 16.
 #[inline]
 #[must_use]
 pub const fn chunk_bytes_max(members: u32) -> usize {
-    if members == 2 { CHUNK_BYTES_OF_TWO } else { 2 * CHUNK_BYTES_OF_TWO }
+    match members {
+        0..=2 => CHUNK_BYTES_OF_TWO,
+        3..=16 => 2 * CHUNK_BYTES_OF_TWO,
+        _ => CHUNK_BYTES_OF_TWO / 2,
+    }
 }
 
 /// The staging buffers that chunks of two members go through. Three and more members have one ring, whichever is named.
@@ -69,6 +73,17 @@ impl Ring {
     }
 }
 
+/// One chunk: in which staging buffers, of whom, and the number of the slot that announces it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// The staging buffers.
+    pub ring: Ring,
+    /// Who writes it.
+    pub member: u32,
+    /// The sequence number of the slot that announces it.
+    pub number: u32,
+}
+
 /// The index of the staging buffer that a chunk of `member` stands in, among all of a segment of `members` members; that of the last member
 /// for members that do not exist.
 ///
@@ -86,8 +101,7 @@ pub const fn staging_buffer(members: u32, ring: Ring, member: u32, number: u32) 
         };
         return first + 2 * pair + ((turn ^ member) & 1);
     }
-    let last = if members < CHUNK_MEMBERS_MAX { members - 1 } else { CHUNK_MEMBERS_MAX - 1 };
-    let member = if member < last { member } else { last };
+    let member = if member < members { member } else { members - 1 };
     member * ring.round(members) + number % ring.round(members)
 }
 
@@ -111,9 +125,6 @@ const _: () = assert!(2 * Ring::Long.ahead() <= DEPTH);
 /// Members have indices from 0. `number` is a sequence number throughout. A method that takes `member` reads what that member has written;
 /// every other method writes what belongs to this member.
 pub trait Slots {
-    /// How many members the segment has.
-    fn members(&self) -> u32;
-
     /// Writes two parts, one behind the other, into this member's slot and publishes it. Call [`Slots::wake`] afterwards.
     fn put(&self, number: u32, parts: [Payload<'_>; 2]);
 
@@ -152,21 +163,16 @@ pub trait Slots {
     /// Writes a chunk of two parts into this member's staging buffer and publishes the slot that announces it with `told`: the bytes
     /// of the whole message and the count of its chunks. [`Slots::can_send_chunks`] was true, and all others have consumed the chunk
     /// [`Ring::round`] numbers before. Call [`Slots::wake`] afterwards.
-    fn send_chunk(&self, ring_number: (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]);
+    fn send_chunk(&self, ring: Ring, number: u32, told: [u32; 2], parts: [Payload<'_>; 2]);
 
     /// Has `write` fill this member's staging buffer with `bytes` bytes. [`Slots::announce_chunk`] publishes them.
-    fn fill_chunk(&self, ring_number: (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory));
+    fn fill_chunk(&self, ring: Ring, number: u32, bytes: usize, write: impl FnOnce(&mut UserMemory));
 
     /// Publishes the slot that announces the chunk in this member's staging buffer, with `told` as in [`Slots::send_chunk`].
     fn announce_chunk(&self, number: u32, told: [u32; 2]);
 
-    /// Lends the first `bytes` bytes of a published chunk of `member` to `reader`; no more than a chunk holds.
-    fn read_chunk<R>(
-        &self,
-        ring_member_number: (Ring, u32, u32),
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R;
+    /// Lends these bytes of a published chunk to `reader`, no more than a chunk holds.
+    fn read_chunk<R>(&self, chunk: Chunk, bytes: Range<usize>, reader: impl FnOnce(Payload<'_>) -> R) -> R;
 
     /// Lends the first `bytes` bytes of a published slot, or of the chunk of the short ring that it announces, to `reader`.
     #[inline(always)]
@@ -178,8 +184,8 @@ pub trait Slots {
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
         match self.announced(member, number) {
-            [_, chunks] if chunks > 0 && self.members() <= CHUNK_MEMBERS_MAX => {
-                self.read_chunk((Ring::Short, member, number), bytes, reader)
+            [_, chunks] if chunks > 0 => {
+                self.read_chunk(Chunk { ring: Ring::Short, member, number }, 0..bytes, reader)
             }
             _ => self.read(member, number, bytes, reader),
         }

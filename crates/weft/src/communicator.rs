@@ -48,6 +48,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use collectives::Nesting;
+use collectives::node::Verdicts;
 use fabric::Peer;
 use job::error::{Error, Result};
 use job::lock::{Lock, Threads, lock};
@@ -126,6 +127,8 @@ struct Inner {
     comparisons: AtomicU32,
     /// The latest of them.
     recent: Lock<Recent>,
+    /// Whether operations go through shared memory or by messages.
+    verdicts: Verdicts,
     /// Where its members write lines for each other, once that is known; empty where they do not.
     bulletin: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
@@ -271,6 +274,7 @@ impl Communicator {
             planned: AtomicU32::new(0),
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
+            verdicts: Verdicts::default(),
             bulletin: OnceLock::new(),
             before_bulletin: AtomicU32::new(0),
             name: Mutex::default(),

@@ -10,9 +10,10 @@
 
 mod reads;
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use fabric::slots::{MEMBERS_MAX, Ring, Slots, chunk_bytes_max};
+use fabric::slots::{Chunk, MEMBERS_MAX, Ring, Slots, chunk_bytes_max};
 use fabric::{Payload, Peer, UserMemory, crash};
 
 use crate::bell::wake;
@@ -135,6 +136,13 @@ impl Boards {
 }
 
 impl Board {
+    /// How many members it has.
+    #[inline(always)]
+    #[must_use]
+    pub fn members(&self) -> u32 {
+        self.places.members()
+    }
+
     #[inline(always)]
     fn own(&self) -> &Window<BOARD_PLACE_BYTES> {
         &self.windows[self.places.here() as usize]
@@ -196,11 +204,6 @@ impl Board {
 
 impl Slots for Board {
     #[inline(always)]
-    fn members(&self) -> u32 {
-        self.places.members()
-    }
-
-    #[inline(always)]
     fn put(&self, number: u32, parts: [Payload<'_>; 2]) {
         places::put(self.own(), (0, number), parts);
     }
@@ -247,16 +250,16 @@ impl Slots for Board {
     }
 
     #[inline]
-    fn send_chunk(&self, (ring, number): (Ring, u32), told: [u32; 2], parts: [Payload<'_>; 2]) {
+    fn send_chunk(&self, ring: Ring, number: u32, told: [u32; 2], parts: [Payload<'_>; 2]) {
         debug_assert!(parts[0].bytes() + parts[1].bytes() <= chunk_bytes_max(self.members()));
-        self.trays.put(self.segment.memory(), (ring, number), parts);
+        self.trays.put(self.segment.memory(), ring, number, parts);
         self.places.announce(self.segment.memory(), number, told);
     }
 
     #[inline]
-    fn fill_chunk(&self, (ring, number): (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
+    fn fill_chunk(&self, ring: Ring, number: u32, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
         debug_assert!(bytes <= chunk_bytes_max(self.members()));
-        self.trays.make(self.segment.memory(), (ring, number), bytes, write);
+        self.trays.make(self.segment.memory(), ring, number, bytes, write);
     }
 
     #[inline]
@@ -265,13 +268,8 @@ impl Slots for Board {
     }
 
     #[inline]
-    fn read_chunk<R>(
-        &self,
-        (ring, member, number): (Ring, u32, u32),
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R {
-        self.trays.read(self.segment.memory(), (ring, member, number), bytes, reader)
+    fn read_chunk<R>(&self, chunk: Chunk, bytes: Range<usize>, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        self.trays.read(self.segment.memory(), chunk, bytes, reader)
     }
 
     #[inline(always)]

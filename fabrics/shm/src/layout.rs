@@ -34,9 +34,7 @@
 //! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
 //! founded.
 
-use fabric::slots::{
-    CHUNK_MEMBERS_MAX, DEPTH, LINE_BYTES_MAX, MEMBERS_MAX, Ring, SLOT_BYTES_MAX, chunk_bytes_max,
-};
+use fabric::slots::{DEPTH, LINE_BYTES_MAX, MEMBERS_MAX, Ring, SLOT_BYTES_MAX, chunk_bytes_max};
 
 /// How a segment for a number of seats is laid out. Every process computes the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +106,9 @@ impl Layout {
 
     /// Size of a board.
     fn board_bytes(&self) -> usize {
-        self.trays_at() + trays_bytes(2).max(trays_bytes(self.seats.min(CHUNK_MEMBERS_MAX)))
+        // Of many members each has shorter trays, so that fewer members may have more of them in all.
+        let most = (2..=self.seats.min(MEMBERS_MAX)).map(trays_bytes).max();
+        self.trays_at() + most.unwrap_or(trays_bytes(2))
     }
 
     /// Where the heap of a seat begins.
@@ -247,8 +247,7 @@ pub const BOARD_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * BOARD_ENTRY_BYT
 pub const fn trays_bytes(members: u32) -> usize {
     match members {
         0..=2 => 2 * (Ring::Short.ahead() + Ring::Long.ahead()) as usize * chunk_bytes_max(2),
-        3..=CHUNK_MEMBERS_MAX => (members * Ring::Short.round(members)) as usize * chunk_bytes_max(members),
-        _ => 0,
+        _ => (members * Ring::Short.round(members)) as usize * chunk_bytes_max(members),
     }
 }
 

@@ -8,7 +8,9 @@
 //! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
 //! (docs/decisions/0072). **More members** have trays of their own, which all others read.
 
-use fabric::slots::{Ring, chunk_bytes_max, staging_buffer};
+use std::ops::Range;
+
+use fabric::slots::{Chunk, Ring, chunk_bytes_max, staging_buffer};
 use fabric::{Payload, UserMemory, crash};
 
 use crate::layout::trays_bytes;
@@ -42,7 +44,7 @@ impl Trays {
 
     /// Puts a piece, which is two parts, into this member's tray of that number; as much of it as there is room for.
     #[inline]
-    pub fn put(&self, memory: &impl Memory, (ring, number): (Ring, u32), [front, back]: [Payload<'_>; 2]) {
+    pub fn put(&self, memory: &impl Memory, ring: Ring, number: u32, [front, back]: [Payload<'_>; 2]) {
         crash::point();
         let (at, front) = (self.tray_at(ring, self.here, number), front.part(0, self.tray_bytes()));
         memory.put(at, front);
@@ -56,7 +58,8 @@ impl Trays {
     pub fn make(
         &self,
         memory: &impl Memory,
-        (ring, number): (Ring, u32),
+        ring: Ring,
+        number: u32,
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) {
@@ -64,16 +67,18 @@ impl Trays {
         memory.make(self.tray_at(ring, self.here, number), bytes.min(self.tray_bytes()), write);
     }
 
-    /// Lends so many bytes of what stands in that member's tray of that number; no more than a tray holds.
+    /// Lends these bytes of a chunk, no more than a tray holds.
     #[inline]
     pub fn read<R>(
         &self,
         memory: &impl Memory,
-        (ring, place, number): (Ring, u32, u32),
-        bytes: usize,
+        Chunk { ring, member, number }: Chunk,
+        bytes: Range<usize>,
         reader: impl FnOnce(Payload<'_>) -> R,
     ) -> R {
-        memory.read(self.tray_at(ring, place, number), bytes.min(self.tray_bytes()), reader)
+        let start = bytes.start.min(self.tray_bytes());
+        let length = bytes.len().min(self.tray_bytes() - start);
+        memory.read(self.tray_at(ring, member, number) + start, length, reader)
     }
 
     #[inline(always)]
@@ -92,7 +97,7 @@ impl Trays {
 mod tests {
     use std::collections::HashSet;
 
-    use fabric::slots::CHUNK_MEMBERS_MAX;
+    use fabric::slots::MEMBERS_MAX;
 
     use super::*;
 
@@ -134,7 +139,7 @@ mod tests {
 
     #[test]
     fn more_members_have_trays_of_their_own() {
-        for members in 3..=CHUNK_MEMBERS_MAX {
+        for members in 3..=MEMBERS_MAX {
             let trays = Trays::new(0, 1, members);
             let at = |place, number| trays.tray_at(Ring::Short, place, number);
             let round = Ring::Short.round(members);

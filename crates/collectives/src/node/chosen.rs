@@ -8,8 +8,10 @@ use super::pieces::{Carried, Lengths};
 use super::plan::{Plan, Then};
 use super::tree::TREE_FROM;
 use super::turn::Flow;
+use super::verdicts::Verdicts;
 use super::{Combine, Member, Result, Visit};
-use crate::{Collective, Cores, Listed};
+use crate::effort::{Round, Terrain};
+use crate::{Collective, Cores, Costs, Listed, Shape};
 
 /// What one member does in an operation: what it gives, what it gets, and what becomes of that. It is made where it is used and never moved:
 /// a move of so much that was written just before takes longer than all the rest of a short operation.
@@ -44,35 +46,41 @@ enum Way {
     Tree,
     /// Chunks of two members.
     Chunks(Lengths),
-    /// Chunks of several members that share cores.
+    /// Chunks of several members; of sums, each member combines a slice of each chunk.
     Several,
+    /// Chunks of several members, of which one combines a sum of one chunk for all.
+    Hub,
 }
 
 /// Where an operation is to be done: what decides how it goes, the same at all members.
 #[derive(Clone, Copy)]
-pub struct Setting<Q> {
+pub struct Setting<'a, S> {
     /// This member.
     pub here: Rank,
     /// How many members there are.
     pub size: u32,
     /// Whether members share cores.
     pub cores: Cores,
-    /// Whether copies through shared memory are no slower than reads of another process's memory.
-    pub are_copies_quick: Q,
+    /// What messages take.
+    pub costs: &'a Costs,
+    /// What was decided before between the segment and messages.
+    pub verdicts: &'a Verdicts,
+    /// This member's place in operations by messages.
+    pub shape: S,
 }
 
 impl<'a> Role<'a> {
     /// What a member does; `None` where the operation never goes through segments.
     #[inline(always)]
     #[must_use]
-    pub fn of(collective: Collective, setting: &Setting<impl Fn() -> bool>) -> Option<Role<'a>> {
-        Some(Role(Kind::Plan(Plan::of(collective, setting.here, setting.size, setting.cores)?)))
+    pub fn of(collective: Collective, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Role<'a>> {
+        Some(Role(Kind::Plan(Plan::of(collective, setting.here, setting.size)?)))
     }
 
     /// What a member does in an operation with blocks that differ in length.
     #[inline(always)]
     #[must_use]
-    pub fn listed(listed: Listed<'a>, setting: &Setting<impl Fn() -> bool>) -> Option<Role<'a>> {
+    pub fn listed(listed: Listed<'a>, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Role<'a>> {
         Some(Role(match Pairs::of(listed, setting.here, setting.size) {
             Some(pairs) => Kind::Pairs(pairs),
             None => Kind::Plan(Plan::listed(listed, setting.here, setting.size)?),
@@ -82,7 +90,7 @@ impl<'a> Role<'a> {
     /// How the operation goes; `None` where it goes by messages.
     #[inline(always)]
     #[must_use]
-    pub fn chosen(&self, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+    pub fn chosen(&self, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Chosen> {
         match &self.0 {
             Kind::Plan(plan) => Chosen::by_plan(plan, setting),
             Kind::Pairs(pairs) => Chosen::of_pairs(pairs, setting),
@@ -126,6 +134,7 @@ impl<'a> Role<'a> {
                 visit.carry_pieces(plan, lengths, input, output, combining)
             }
             (Kind::Plan(plan), Way::Several) => visit.carry_among_several(plan, input, output, combining),
+            (Kind::Plan(plan), Way::Hub) => visit.carry_by_hub(plan, input, output, combining),
             (Kind::Pairs(pairs), Way::Chunks(lengths)) => {
                 visit.exchange_pieces(pairs, lengths, input, output)
             }
@@ -140,12 +149,12 @@ impl<'a> Role<'a> {
 impl Chosen {
     /// How an operation goes; `None` where it goes by messages.
     #[must_use]
-    pub fn of(collective: Collective, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+    pub fn of(collective: Collective, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Chosen> {
         Role::of(collective, setting)?.chosen(setting)
     }
 
     #[inline(always)]
-    fn of_pairs(pairs: &Pairs<'_>, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+    fn of_pairs(pairs: &Pairs<'_>, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Chosen> {
         let (at_once, flow) = (false, pairs.flow());
         if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(pairs.in_pieces(), setting) {
             return Some(Chosen { way: Way::Chunks(lengths), at_once, flow, bytes: passed_bytes });
@@ -158,13 +167,15 @@ impl Chosen {
     }
 
     #[inline(always)]
-    fn by_plan(plan: &Plan<'_>, setting: &Setting<impl Fn() -> bool>) -> Option<Chosen> {
+    pub(super) fn by_plan(plan: &Plan<'_>, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Chosen> {
         let (flow, at_once, bytes) = (plan.flow(), plan.goes_up_tree(), plan.longest_bytes());
-        let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
         if plan.fits() {
+            let is_same_for_all = plan.is_same_for_all() || matches!(plan.then, Then::Nothing);
             let is_tree = setting.size >= TREE_FROM && setting.cores == Cores::Own && is_same_for_all;
             let way = if is_tree { Way::Tree } else { Way::Slots };
-            return Some(Chosen { way, at_once, flow, bytes });
+            // Of a reduce one member combines all, and by messages several do so on their way.
+            let serves = !plan.goes_up_tree() || setting.best(plan).is_some();
+            return serves.then_some(Chosen { way, at_once, flow, bytes });
         }
         if plan.is_one_round() {
             return Some(Chosen { way: Way::Chunk, at_once, flow, bytes });
@@ -172,15 +183,9 @@ impl Chosen {
         if let Some(Carried { lengths, passed_bytes, .. }) = in_chunks(plan.in_pieces(), setting) {
             return Some(Chosen { way: Way::Chunks(lengths), at_once: false, flow, bytes: passed_bytes });
         }
-        // Where a member that waits for another one keeps its core, messages go in several directions at once.
-        if setting.cores != Cores::Shared {
-            return None;
-        }
-        if plan.goes_among_several() {
-            let at_once = matches!(plan.then, Then::Combined(_));
-            return Some(Chosen { way: Way::Several, at_once, flow, bytes: 0 });
-        }
-        plan.is_one_piece().then_some(Chosen { way: Way::Chunk, at_once, flow, bytes })
+        let way = setting.best(plan)?;
+        let at_once = matches!(plan.then, Then::Combined(_));
+        Some(Chosen { way, at_once, flow, bytes })
     }
 
     /// The name of the way, and in how many chunks data goes each way between two members.
@@ -192,7 +197,17 @@ impl Chosen {
             Way::Tree => ("slots up a tree", [0; 2]),
             Way::Chunks(lengths) => ("chunks of two", lengths.pieces()),
             Way::Several => ("chunks of several", [0; 2]),
+            Way::Hub => ("one chunk, combined by one", [0; 2]),
         }
+    }
+
+    /// What the operation is foretold to take this way, in nanoseconds; `None` where no choice looks at that: of two members, and up a tree.
+    #[must_use]
+    pub fn foretold_ns(&self, collective: Collective, shape: &Shape) -> Option<f64> {
+        let plan = Plan::of(collective, shape.rank(), shape.size()).filter(|plan| plan.size > 2)?;
+        let is_weighed = !matches!(self.way, Way::Tree);
+        let terrain = Terrain::of(shape);
+        is_weighed.then(|| terrain.through_segment_ns(&self.way.rounds(&plan)))
     }
 
     /// Whether data goes in chunks between two members.
@@ -204,6 +219,42 @@ impl Chosen {
 
 /// What goes in chunks between two members, which both work at it.
 #[inline(always)]
-fn in_chunks(what: Option<Carried>, setting: &Setting<impl Fn() -> bool>) -> Option<Carried> {
-    what.filter(|carried| !carried.wants_quick || (setting.are_copies_quick)())
+fn in_chunks(what: Option<Carried>, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<Carried> {
+    what.filter(|carried| !carried.wants_quick || setting.costs.copies_are_quick())
+}
+
+impl<S: Fn() -> Shape> Setting<'_, S> {
+    /// The way through the segment that is foretold to take least; `None` where messages take less.
+    #[inline]
+    fn best(&self, plan: &Plan<'_>) -> Option<Way> {
+        let rounds = |bytes| {
+            let plan = plan.with_bytes(bytes);
+            Way::all(&plan).map(|way| Some(way?.rounds(&plan)))
+        };
+        let best = self.verdicts.best(plan.operation, plan.asked(), &self.shape, rounds)?;
+        Way::all(plan)[best]
+    }
+}
+
+impl Way {
+    /// How an operation of three and more members may go through the segment.
+    fn all(plan: &Plan<'_>) -> [Option<Way>; 2] {
+        if plan.fits() {
+            return [Some(Way::Slots), None];
+        }
+        if plan.goes_among_several() {
+            let is_one_sum = plan.is_same_for_all() && plan.longest_bytes() <= plan.several_piece_bytes();
+            return [Some(Way::Several), is_one_sum.then_some(Way::Hub)];
+        }
+        [plan.is_one_piece().then_some(Way::Chunk), None]
+    }
+
+    /// What members do in this way, round by round.
+    fn rounds(self, plan: &Plan<'_>) -> Vec<Round> {
+        match self {
+            Way::Several => plan.rounds_of_several(),
+            Way::Hub => plan.rounds_by_hub().to_vec(),
+            Way::Slots | Way::Chunk | Way::Tree | Way::Chunks(_) => vec![plan.round()],
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Operations of one round of two members: the plan in few numbers, which the compiler knows where the operation is known. Every
 //! step of these counts (decisions/0063, 0084).
 
-use fabric::slots::{Ring, SLOT_BYTES_MAX, Slots};
+use fabric::slots::{Chunk, Ring, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
@@ -10,7 +10,7 @@ use super::plan::{Operands, Plan, ROOM_BYTES};
 use super::turn::Flow;
 use super::{Combine, Member, Result, Visit};
 use crate::memory::reading;
-use crate::{Block, Collective, Cores};
+use crate::{Block, Collective};
 
 /// What one of two members does. Nothing of it is lent to a function that is not a part of its caller, or all of it would stand in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ impl OfTwo {
     #[must_use]
     pub fn of(collective: Collective, here: Rank) -> Option<OfTwo> {
         // Who has cores of its own or not makes a difference for more members alone.
-        Plan::of(collective, here, 2, Cores::Own)?.of_two()
+        Plan::of(collective, here, 2)?.of_two()
     }
 
     /// Which way data flows.
@@ -129,7 +129,8 @@ impl<M: Member> Visit<'_, M> {
     ) {
         let (other, number) = (1 - self.of.rank().0, self.number);
         let (board, scratch) = (self.of.slots(), &mut self.turn.room);
-        board.read_chunk((Ring::Short, other, number), out.bytes(), |theirs| match operands {
+        let chunk = Chunk { ring: Ring::Short, member: other, number };
+        board.read_chunk(chunk, 0..out.bytes(), |theirs| match operands {
             None => _ = out.write_at(0, theirs),
             Some(operands) => combine(operands, own, theirs, (combining, scratch), &mut out),
         });

@@ -4,7 +4,7 @@ mod reads;
 
 use std::ops::Range;
 
-use fabric::slots::{Ring, Slots, chunk_bytes_max, is_before};
+use fabric::slots::{Chunk, Ring, Slots, chunk_bytes_max, is_before};
 use fabric::{Payload, UserMemory, write_abreast};
 use messaging::Rank;
 
@@ -179,7 +179,7 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
         self.await_room()?;
         if let Some(give) = give {
             self.fetch_ahead();
-            self.visit.board().fill_chunk((self.ring, number), give.bytes(), |tray| tray.hand_over(give));
+            self.visit.board().fill_chunk(self.ring, number, give.bytes(), |tray| tray.hand_over(give));
         }
         self.announce(told_bytes);
         Ok(())
@@ -248,7 +248,8 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
         self.fetch_ahead();
         if self.failed.is_none() {
             let mut read = |board: &M::Slots, row| {
-                board.read_chunk((self.ring, self.other.0, number), end - start, |data| {
+                let chunk = Chunk { ring: self.ring, member: self.other.0, number };
+                board.read_chunk(chunk, 0..end - start, |data| {
                     taken(part, start, data, row);
                 });
             };
@@ -256,13 +257,13 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
             let give = if gives { self.cargo.given(self.given) } else { None };
             if let Some(give) = give {
                 let own = self.first.wrapping_add(self.given);
-                board.fill_chunk((self.ring, own), give.bytes(), |tray| {
+                board.fill_chunk(self.ring, own, give.bytes(), |tray| {
                     read(board, (tray.part(0, give.bytes()), give));
                 });
                 self.announce(self.lengths.gives);
             } else if part == Part::Contribution && matches!(self.cargo, Cargo::Halves { .. }) {
                 let ahead = self.ring.ahead();
-                board.fill_chunk((self.ring, number.wrapping_add(ahead)), end - start, |tray| {
+                board.fill_chunk(self.ring, number.wrapping_add(ahead), end - start, |tray| {
                     read(board, (tray.part(0, end - start), Payload::EMPTY));
                 });
             } else {

@@ -10,9 +10,9 @@ use messaging::Rank;
 use super::pieces::is_whole;
 use super::plan::{Hears, Plan, others};
 use super::turn::Flow;
-use super::{Combine, Fault, Result, deliver, finds_room};
+use super::{Chosen, Combine, Fault, Result, Setting, deliver, finds_room};
 use crate::memory::reading;
-use crate::{Block, Buffers, Collective, Cores};
+use crate::{Block, Buffers, Collective, Shape};
 
 /// A member's part in an operation that can be [`Pending`].
 #[derive(Clone, Copy)]
@@ -34,8 +34,9 @@ impl PendingPlan {
     /// `None` where an operation does not fit slots, and goes by messages.
     #[inline(always)]
     #[must_use]
-    pub fn of(collective: Collective, here: Rank, size: u32, cores: Cores) -> Option<PendingPlan> {
-        Plan::of(collective, here, size, cores).filter(Plan::fits).map(PendingPlan)
+    pub fn of(collective: Collective, setting: &Setting<'_, impl Fn() -> Shape>) -> Option<PendingPlan> {
+        let plan = Plan::of(collective, setting.here, setting.size).filter(Plan::fits)?;
+        Chosen::by_plan(&plan, setting).map(|_| PendingPlan(plan))
     }
 
     /// Of two members, which way data flows.

@@ -2,21 +2,27 @@
 //!
 //! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
 
-use fabric::slots::{CHUNK_MEMBERS_MAX, SLOT_BYTES_MAX, chunk_bytes_max};
+use fabric::slots::{SLOT_BYTES_MAX, chunk_bytes_max};
 use messaging::Rank;
 
 use super::of_two::OfTwo;
 use super::pieces::{BYTES_MAX, Carried, Lengths, Lot, PIECE_BYTES_MIN};
 use super::several;
 use super::turn::Flow;
+use crate::choice::Asked;
+use crate::effort::Round;
+use crate::names::Operation;
 use crate::{
-    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Cores, Each, Halves, Listed, Reduction, Rooted, Uneven,
+    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Each, Halves, Listed, Reduction, Rooted, Uneven,
     combining_order, reducing_order, scanning_order,
 };
 
 /// One member's part in an operation.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
+    pub operation: Operation,
+    /// Whether the order of operands may change; true where nothing is combined.
+    commutative: bool,
     /// This member.
     pub here: Rank,
     pub size: u32,
@@ -168,11 +174,12 @@ impl Sum {
 impl<'a> Plan<'a> {
     /// What that member does; `None` where the operation never goes by boards.
     #[inline(always)]
-    pub(super) fn of(collective: Collective, here: Rank, size: u32, cores: Cores) -> Option<Plan<'a>> {
+    pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<Plan<'a>> {
         let is_at = |root: Rank| here == root;
         let to = |root: Rank| if is_at(root) { Hears::Others } else { Hears::Nobody };
         let from = |root: Rank| if is_at(root) { Hears::Nobody } else { Hears::One(root) };
-        let new = |bytes, then| Plan::each_to_all((here, size), bytes, then);
+        let (operation, Asked { commutative, .. }) = collective.asked();
+        let new = |bytes, then| Plan { commutative, ..Plan::each_to_all(operation, here, size, bytes, then) };
         let exchange = |of: Each| Plan {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
@@ -224,21 +231,21 @@ impl<'a> Plan<'a> {
                 let before = Rank(here.0.saturating_sub(1));
                 Plan { gives: here.0 + 1 < size, hears, ..sum(of, Sum::UpTo(before)) }
             }
-            // One turn of all is better than one for each level of a tree. With cores of their own more ranks combine on their way, so that
-            // not one of them does it all.
-            Collective::Reduce(root, of) if cores == Cores::Shared => {
+            Collective::Reduce(root, of) => {
                 let top = if of.operator.commutative { root } else { Rank(0) };
                 Plan { gives: !is_at(root), hears: to(root), ..sum(of, Sum::UpTree(top)) }
             }
-            Collective::Reduce(..) | Collective::ReduceScatterBlock(_) => return None,
+            Collective::ReduceScatterBlock(_) => return None,
         };
         Some(plan)
     }
 
     /// All hear so many bytes of all.
     #[inline(always)]
-    fn each_to_all((here, size): (Rank, u32), bytes: usize, then: Then) -> Plan<'a> {
+    fn each_to_all(operation: Operation, here: Rank, size: u32, bytes: usize, then: Then) -> Plan<'a> {
         Plan {
+            operation,
+            commutative: true,
             here,
             size,
             gives: true,
@@ -255,27 +262,27 @@ impl<'a> Plan<'a> {
 
     /// The same with blocks that differ; only where all members know all of them.
     pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<Plan<'a>> {
-        let (blocks, in_place, holds, then, element_bytes) = match listed.what {
-            Uneven::Allgather { in_place } => (listed.receives, in_place, Holds::Own, Then::Placed, 1),
-            Uneven::ReduceScatter { in_place, operator } if size == 2 => {
-                let sum = Then::Combined(Sum::OfAll);
-                (listed.sends, in_place, Holds::ForEach, sum, operator.element_bytes)
-            }
-            _ => return None,
-        };
-        Some(Plan {
-            here,
-            size,
-            gives: true,
-            hears: Hears::Others,
-            holds,
+        let new = |operation, then, blocks| Plan {
             blocks: Blocks::Listed(blocks),
-            is_loaded: in_place,
-            brings_own: then == Then::Placed && !in_place,
-            then,
-            element_bytes,
-            in_pieces: if then == Then::Placed { Lot::EXCHANGE } else { Lot::SCATTERED },
-        })
+            ..Plan::each_to_all(operation, here, size, 0, then)
+        };
+        match listed.what {
+            Uneven::Allgather { in_place } => Some(Plan {
+                is_loaded: in_place,
+                brings_own: !in_place,
+                in_pieces: Lot::EXCHANGE,
+                ..new(Operation::Allgather, Then::Placed, listed.receives)
+            }),
+            Uneven::ReduceScatter { in_place, operator } if size == 2 => Some(Plan {
+                holds: Holds::ForEach,
+                is_loaded: in_place,
+                commutative: operator.commutative,
+                element_bytes: operator.element_bytes,
+                in_pieces: Lot::SCATTERED,
+                ..new(Operation::ReduceScatter, Then::Combined(Sum::OfAll), listed.sends)
+            }),
+            _ => None,
+        }
     }
 
     /// Whether what comes of a sum is written over what is still to be given, or combined: in place, and of another length.
@@ -357,7 +364,7 @@ impl<'a> Plan<'a> {
     pub(super) fn is_one_piece(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let is_long = longest > 0 && entry > SLOT_BYTES_MAX && entry <= chunk_bytes_max(self.size);
-        is_long && !matches!(self.then, Then::Combined(_)) && (3..=CHUNK_MEMBERS_MAX).contains(&self.size)
+        is_long && !matches!(self.then, Then::Combined(_)) && self.size > 2
     }
 
     /// Whether it goes in pieces among several who share cores: what all hear, or all hear of one.
@@ -372,9 +379,8 @@ impl<'a> Plan<'a> {
             Then::Combined(Sum::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
         };
-        let are_few = (3..=CHUNK_MEMBERS_MAX).contains(&self.size);
         let is_cut = self.element_bytes <= several::ELEMENT_BYTES_MAX && longest <= BYTES_MAX;
-        self.holds == Holds::Own && are_few && is_cut && least < longest
+        self.holds == Holds::Own && self.size > 2 && is_cut && least < longest
     }
 
     /// The longest block of any member.
@@ -386,6 +392,31 @@ impl<'a> Plan<'a> {
     /// Data is cut between elements of so many bytes.
     pub(super) fn element_bytes(&self) -> usize {
         self.element_bytes
+    }
+
+    /// What is asked of it.
+    #[inline]
+    pub(super) fn asked(&self) -> Asked {
+        Asked { bytes: self.longest_bytes(), commutative: self.commutative }
+    }
+
+    /// The same operation with blocks that are all so long.
+    pub(super) fn with_bytes(&self, bytes: usize) -> Plan<'a> {
+        Plan { blocks: Blocks::Even(bytes), ..*self }
+    }
+
+    /// What its members do if all that each gives goes in one round.
+    pub(super) fn round(&self) -> Round {
+        let (reads, gives) = self.entry_bytes();
+        let others = self.size - 1;
+        let combines = matches!(self.then, Then::Combined(_));
+        let each =
+            Round { times: 1, givers: self.size, gives, hearers: self.size, hears: others, reads, combines };
+        match self.operation {
+            Operation::Bcast | Operation::Scatter => Round { givers: 1, hearers: others, hears: 1, ..each },
+            Operation::Gather | Operation::Reduce => Round { givers: others, hearers: 1, ..each },
+            _ => each,
+        }
     }
 
     /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
@@ -435,7 +466,7 @@ impl<'a> Plan<'a> {
 
     /// Whether what all members give is combined, and is the same at all.
     pub(super) fn is_same_for_all(&self) -> bool {
-        self.hears == Hears::Others && self.holds == Holds::Own && matches!(self.then, Then::Combined(_))
+        self.operation == Operation::Allreduce
     }
 
     /// Where a member's block stands in a buffer of all members' blocks.

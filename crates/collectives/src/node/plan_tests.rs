@@ -110,7 +110,7 @@ fn data_goes_from_a_root_and_to_one() {
         let row = |of: &dyn Fn(u32) -> Vec<u8>| of_all(size, of).concat();
         let bcast = |rank| {
             let collective = Collective::Bcast { root: Rank(root), bytes };
-            Plan::of(collective, rank, size, Cores::Own)
+            Plan::of(collective, rank, size)
         };
         let data = block(root, 0, bytes);
         let buffers = Buffers {
@@ -132,14 +132,14 @@ fn data_goes_from_a_root_and_to_one() {
                 outputs[root as usize][own..own + bytes].copy_from_slice(&block(root, root, bytes));
             }
             let inputs = of_all(size, |rank| block(rank, root, if has_own(rank) { 0 } else { bytes }));
-            let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size, Cores::Own);
+            let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size);
             carry_out("gather", gather, Buffers { inputs, outputs }, &expected);
 
             let inputs = of_all(size, |rank| at_root(rank, row(&|to| block(root, to, bytes))));
             let outputs = of_all(size, |_| blank(bytes));
             let expected =
                 of_all(size, |rank| if has_own(rank) { blank(bytes) } else { block(root, rank, bytes) });
-            let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size, Cores::Own);
+            let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size);
             carry_out("scatter", scatter, Buffers { inputs, outputs }, &expected);
         }
     }
@@ -151,7 +151,7 @@ fn data_goes_from_all_to_all() {
     for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
         let all = bytes * size as usize;
         let each = Each { bytes, in_place };
-        let barrier = |rank| Plan::of(Collective::Barrier, rank, size, Cores::Own);
+        let barrier = |rank| Plan::of(Collective::Barrier, rank, size);
         let nothing = of_all(size, |_| Vec::new());
         let buffers = Buffers { inputs: nothing.clone(), outputs: nothing.clone() };
         carry_out("barrier", barrier, buffers, &nothing);
@@ -170,7 +170,7 @@ fn data_goes_from_all_to_all() {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { block(rank, 0, bytes) }),
             outputs: of_all(size, |rank| if in_place { loaded(rank) } else { blank(all) }),
         };
-        let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size, Cores::Own);
+        let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size);
         carry_out("allgather", allgather, buffers, &of_all(size, |_| gathered.clone()));
 
         let given = |from: u32| of_all(size, |to| block(from, to, bytes)).concat();
@@ -179,7 +179,7 @@ fn data_goes_from_all_to_all() {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { given(rank) }),
             outputs: of_all(size, |rank| if in_place { given(rank) } else { blank(all) }),
         };
-        let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size, Cores::Own);
+        let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size);
         carry_out("alltoall", alltoall, buffers, &of_all(size, gotten));
     }
 }
@@ -223,7 +223,7 @@ fn contributions_are_combined_in_their_order() {
         };
         let before = |rank: usize| buffers.outputs[rank].clone();
         let run = |name: &str, collective: Collective, expected: Vec<Vec<u8>>| {
-            carry_out(name, |rank| Plan::of(collective, rank, size, Cores::Own), buffers.clone(), &expected);
+            carry_out(name, |rank| Plan::of(collective, rank, size), buffers.clone(), &expected);
         };
         let upto = |ranks: u32| sum(0, ranks, count);
         run("allreduce", Collective::Allreduce(of), of_all(size, |_| upto(size)));
@@ -233,7 +233,7 @@ fn contributions_are_combined_in_their_order() {
     }
 }
 
-fn reduce_to(root: u32, size: u32, cores: Cores, count: usize, in_place: bool) {
+fn reduce_to(root: u32, size: u32, count: usize, in_place: bool) {
     let of = |rank: Rank| Reduction { count, operator: SUM, in_place: in_place && rank.0 == root };
     let own = |rank: u32| sum(rank, 1, count);
     let loaded = |rank: u32| in_place && rank == root;
@@ -242,7 +242,7 @@ fn reduce_to(root: u32, size: u32, cores: Cores, count: usize, in_place: bool) {
         outputs: of_all(size, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
     };
     let result = |rank| if rank == root { sum(0, size, count) } else { blank(2 * count) };
-    let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, size, cores);
+    let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, size);
     carry_out("reduce", reduce, buffers, &of_all(size, result));
 }
 
@@ -250,9 +250,9 @@ fn reduce_to(root: u32, size: u32, cores: Cores, count: usize, in_place: bool) {
 fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
     let count = 4;
     for in_place in [false, true] {
-        for (size, cores) in [(2, Cores::Own), (2, Cores::Shared), (3, Cores::Shared), (11, Cores::Shared)] {
+        for size in [2, 3, 11] {
             for root in 0..size {
-                reduce_to(root, size, cores, count, in_place);
+                reduce_to(root, size, count, in_place);
             }
         }
         for counts in [[count, count], [1, 3], [3, 0], [0, 2]] {
@@ -279,7 +279,7 @@ fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
             carry_out("reduce-scatter", reduce_scatter, buffers.clone(), &expected);
             if counts[0] == counts[1] {
                 let of = Reduction { count, operator: SUM, in_place };
-                let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2, Cores::Own);
+                let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2);
                 carry_out("reduce-scatter-block", even, buffers, &expected);
             }
         }
@@ -293,9 +293,7 @@ fn all_members_go_the_same_way() {
     for size in sizes() {
         let goes = |collective: Collective| {
             let ways: Vec<bool> = (0..size)
-                .map(|rank| {
-                    Plan::of(collective, Rank(rank), size, Cores::Shared).is_some_and(|plan| plan.fits())
-                })
+                .map(|rank| Plan::of(collective, Rank(rank), size).is_some_and(|plan| plan.fits()))
                 .collect();
             assert!(ways.iter().all(|way| *way == ways[0]), "{collective:?} of {size}");
             ways[0]
@@ -321,8 +319,6 @@ fn all_members_go_the_same_way() {
             assert_eq!([0, 1, longest, longest + 1].map(|bytes| goes(of(bytes))), [false, true, true, false]);
         }
         assert!(goes(Collective::Barrier));
-        let reduce = Collective::Reduce(Rank(1), reduction(8));
-        assert_eq!(Plan::of(reduce, Rank(0), size, Cores::Own).is_some(), size == 2);
         assert_eq!(goes(Collective::ReduceScatterBlock(reduction(8))), size == 2);
     }
 }

@@ -1,11 +1,11 @@
-//! Long operations of more than two members who share cores: whoever waits gives its core away, so that what counts is how often all
-//! wait for all. Data goes in pieces, of which each member has one at a time for all others to read (decisions/0059); a piece is
-//! exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all slices; or, of short ones, one
-//! combines all (decisions/0073).
+//! Long operations of more than two members. Data goes in pieces, of which each member has one at a time for all others to read
+//! (decisions/0059); a piece is exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all
+//! slices; or, of short ones, one combines all (decisions/0073). So all wait for all as seldom as can be, which is what counts where members
+//! share cores: whoever waits gives its core away.
 
 use std::ops::Range;
 
-use fabric::slots::{DEPTH, Ring, Slots, chunk_bytes_max};
+use fabric::slots::{Chunk, DEPTH, Ring, Slots, chunk_bytes_max};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
@@ -13,6 +13,7 @@ use super::pieces::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
 use super::plan::{Hears, Plan, Sum, Then, others};
 use super::{Combine, Fault, Member, Result, Visit, is_turn_due};
 use crate::Block;
+use crate::effort::Round;
 use crate::memory::reading;
 
 /// One operation, until this member is through with all its numbers.
@@ -33,7 +34,7 @@ struct Several<'v, 'a, 'p, M: Member> {
 }
 
 impl<M: Member> Visit<'_, M> {
-    /// Does an operation in pieces among several who share cores.
+    /// Does an operation in pieces among several.
     pub(super) fn carry_among_several(
         &mut self,
         plan: &Plan<'_>,
@@ -52,12 +53,48 @@ impl<M: Member> Visit<'_, M> {
             Then::Combined(sum @ Sum::UpTree(_)) => {
                 several.sum_at_root((own, sum), piece_bytes, output, combining)
             }
-            Then::Combined(sum) if bytes <= HUB_BYTES_MAX => {
-                several.sum_at_hub((own, sum), output, combining)
-            }
             Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, combining),
             Then::Nothing | Then::Taken | Then::Placed => several.hand_out(own, piece_bytes, output),
         }
+    }
+
+    /// Does a sum of one piece for all, which one member combines.
+    pub(super) fn carry_by_hub(
+        &mut self,
+        plan: &Plan<'_>,
+        input: Payload<'static>,
+        output: &mut UserMemory,
+        combining: impl Combine,
+    ) -> Result<()> {
+        let Then::Combined(sum) = plan.then else { return Ok(()) };
+        let contribution = if plan.is_loaded { reading(output) } else { input };
+        let Block { offset, bytes } = plan.own();
+        let own = contribution.part(offset, bytes);
+        Several::begin(self, *plan, 2)?.sum_at_hub((own, sum), output, combining)
+    }
+}
+
+impl Plan<'_> {
+    /// What members do in a [sum that one of them makes](Visit::carry_by_hub).
+    pub(super) fn rounds_by_hub(&self) -> [Round; 2] {
+        let (round, others) = (self.round(), self.size - 1);
+        let handed_out = Round { givers: 1, hearers: others, hears: 1, combines: false, ..round };
+        [Round { givers: others, hearers: 1, ..round }, handed_out]
+    }
+
+    /// What members do in a [long operation among several](Visit::carry_among_several).
+    pub(super) fn rounds_of_several(&self) -> Vec<Round> {
+        let piece_bytes = self.several_piece_bytes();
+        let (whole, round) = (self.longest_bytes(), self.round());
+        let times = whole.div_ceil(piece_bytes);
+        let piece = whole.div_ceil(times.max(1));
+        let handed_out = Round { times, gives: piece, reads: piece, ..round };
+        if !self.is_same_for_all() {
+            return vec![handed_out];
+        }
+        let slice = piece.div_ceil(self.size as usize);
+        let sums = Round { reads: slice, ..handed_out };
+        vec![sums, Round { gives: slice, combines: false, ..sums }]
     }
 }
 
@@ -80,8 +117,7 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
                 let place = self.plan.place(from) + at;
-                self.board()
-                    .read_chunk((Ring::Short, from.0, number), bytes, |data| output.write_at(place, data));
+                self.board().read_chunk(chunk(from, number), 0..bytes, |data| output.write_at(place, data));
             }
             self.visit.of.leave(number);
         }
@@ -111,9 +147,8 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let theirs = slices.of(piece.bytes(), from);
                 let place = at + theirs.start;
-                self.board().read_chunk((Ring::Short, from.0, number), theirs.len(), |data| {
-                    output.write_at(place, data)
-                });
+                self.board()
+                    .read_chunk(chunk(from, number), 0..theirs.len(), |data| output.write_at(place, data));
             }
             output.write_at(at + slice.start, result);
             self.visit.of.leave(number);
@@ -146,8 +181,7 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             } else if self.mismatch.is_none() {
                 // It has heard all others.
                 self.visit.turn.credit.heard_before(self.first);
-                let whole = (Ring::Short, HUB.0, number);
-                self.board().read_chunk(whole, bytes, |data| output.write_at(0, data));
+                self.board().read_chunk(chunk(HUB, number), 0..bytes, |data| output.write_at(0, data));
             } else {
                 self.count_as_others();
             }
@@ -229,16 +263,15 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
         let (bytes, mut places) = (slice.len(), room.memory());
         let at = |rank: Rank| rank.0 as usize * bytes;
         // For whom something stands in the room; what others have given is combined where it stands.
-        let mut in_room = 0u32;
-        let is_in = |in_room: u32, rank: Rank| in_room >> rank.0 & 1 == 1;
-        let with = |in_room: u32, rank: Rank, then: &mut dyn FnMut(Payload<'_>)| {
+        let mut in_room = 0u64;
+        let is_in = |in_room: u64, rank: Rank| in_room >> rank.0 & 1 == 1;
+        let with = |in_room: u64, rank: Rank, then: &mut dyn FnMut(Payload<'_>)| {
             if is_in(in_room, rank) {
                 then(room.payload().part(at(rank), bytes));
             } else if rank == self.plan.here {
                 then(piece.part(slice.start, bytes));
             } else {
-                let read = |data: Payload<'_>| then(data.part(slice.start, bytes));
-                self.board().read_chunk((Ring::Short, rank.0, number), piece.bytes(), read);
+                self.board().read_chunk(chunk(rank, number), slice.clone(), then);
             }
         };
         let result = sum.in_order(self.plan.size, |lower, higher| {
@@ -278,7 +311,7 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
             self.visit.await_room(ahead)?;
             let told = [self.told_bytes, self.numbers | self.mark];
-            self.board().send_chunk((Ring::Short, number), told, [piece, Payload::EMPTY]);
+            self.board().send_chunk(Ring::Short, number, told, [piece, Payload::EMPTY]);
             self.board().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
@@ -336,6 +369,11 @@ impl<M: Member> Drop for Several<'_, '_, '_, M> {
     }
 }
 
+/// What a member of several has given with that number.
+fn chunk(of: Rank, number: u32) -> Chunk {
+    Chunk { ring: Ring::Short, member: of.0, number }
+}
+
 /// The slices of a piece that the members combine.
 #[derive(Clone, Copy)]
 struct Slices {
@@ -371,10 +409,8 @@ pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
     whole(chunk_bytes_max(members), element_bytes)
 }
 
-/// Who makes sums for all, where one does, and how long those are at most.
+/// Who makes sums for all, where one does.
 const HUB: Rank = Rank(0);
-/// Sums of at most so many bytes are combined by one member, which then sends the result to all.
-pub const HUB_BYTES_MAX: usize = 16 << 10;
 
 /// Longer elements go by messages.
 pub(super) const ELEMENT_BYTES_MAX: usize = STRIP_BYTES;

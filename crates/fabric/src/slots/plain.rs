@@ -8,11 +8,12 @@
 //! lines: each line that a member reads or writes while another member's cache holds the only valid copy is one transfer.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    BEFORE_ALL, DEPTH, HEADER_BYTES, Ring, SLOT_BYTES_MAX, Slots, chunk_bytes_max, is_before, staging_buffer,
-    way_at,
+    BEFORE_ALL, Chunk, DEPTH, HEADER_BYTES, Ring, SLOT_BYTES_MAX, Slots, chunk_bytes_max, is_before,
+    staging_buffer, way_at,
 };
 use crate::{Heap, Payload, UserMemory};
 
@@ -125,9 +126,9 @@ impl Shared {
         first..first + ((HEADER_BYTES + bytes).div_ceil(64)).max(1) as u32
     }
 
-    fn buffer_lines(&mut self, key: u32, bytes: usize, here: u32, is_written: bool) {
+    fn buffer_lines(&mut self, key: u32, bytes: Range<usize>, here: u32, is_written: bool) {
         let first = key << 12;
-        for line in (first..).take(bytes.div_ceil(64)) {
+        for line in first + (bytes.start / 64) as u32..first + bytes.end.div_ceil(64) as u32 {
             if is_written {
                 self.writes_line((u32::MAX, line), here);
             } else {
@@ -180,7 +181,7 @@ impl PlainSlots {
         }
     }
 
-    fn stage(&self, (ring, number): (Ring, u32), data: Vec<u8>) {
+    fn stage(&self, ring: Ring, number: u32, data: Vec<u8>) {
         let Some(mut shared) = self.access() else { return };
         let (here, key) = (self.here, shared.buffer(ring, self.here, number));
         assert!(
@@ -204,7 +205,7 @@ impl PlainSlots {
                 before.writer
             );
         }
-        shared.buffer_lines(key, data.len(), here, true);
+        shared.buffer_lines(key, 0..data.len(), here, true);
         shared.buffers.insert(key, Buffer { number, writer: here, read_by: 0, data });
     }
 
@@ -223,10 +224,6 @@ impl PlainSlots {
 }
 
 impl Slots for PlainSlots {
-    fn members(&self) -> u32 {
-        self.lock().members.len() as u32
-    }
-
     fn put(&self, number: u32, [front, back]: [Payload<'_>; 2]) {
         let data = [front.to_vec(), back.to_vec()].concat();
         assert!(data.len() <= SLOT_BYTES_MAX, "a slot of {} bytes", data.len());
@@ -275,37 +272,33 @@ impl Slots for PlainSlots {
         true
     }
 
-    fn send_chunk(&self, ring_number: (Ring, u32), told: [u32; 2], [front, back]: [Payload<'_>; 2]) {
+    fn send_chunk(&self, ring: Ring, number: u32, told: [u32; 2], [front, back]: [Payload<'_>; 2]) {
         let data = [front.to_vec(), back.to_vec()].concat();
         // What is empty stands in no buffer.
         if !data.is_empty() {
-            self.stage(ring_number, data);
+            self.stage(ring, number, data);
         }
-        self.announce_chunk(ring_number.1, told);
+        self.announce_chunk(number, told);
     }
 
-    fn fill_chunk(&self, ring_number: (Ring, u32), bytes: usize, write: impl FnOnce(&mut UserMemory)) {
+    fn fill_chunk(&self, ring: Ring, number: u32, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
         let heap = Heap::new(bytes);
         write(&mut heap.memory());
-        self.stage(ring_number, heap.payload().to_vec());
+        self.stage(ring, number, heap.payload().to_vec());
     }
 
     fn announce_chunk(&self, number: u32, told: [u32; 2]) {
         self.publish(number, told, None);
     }
 
-    fn read_chunk<R>(
-        &self,
-        (ring, member, number): (Ring, u32, u32),
-        bytes: usize,
-        reader: impl FnOnce(Payload<'_>) -> R,
-    ) -> R {
-        let mut data = vec![0; bytes];
-        if bytes > 0
+    fn read_chunk<R>(&self, chunk: Chunk, bytes: Range<usize>, reader: impl FnOnce(Payload<'_>) -> R) -> R {
+        let Chunk { ring, member, number } = chunk;
+        let mut data = vec![0; bytes.len()];
+        if !bytes.is_empty()
             && let Some(mut shared) = self.access()
         {
             let key = shared.buffer(ring, member, number);
-            shared.buffer_lines(key, bytes, self.here, false);
+            shared.buffer_lines(key, bytes.clone(), self.here, false);
             let here = self.here;
             let calls_alike = shared.calls_alike;
             let buffer =
@@ -316,8 +309,9 @@ impl Slots for PlainSlots {
             );
             if let Some(buffer) = buffer {
                 buffer.read_by |= 1 << here;
-                let held = buffer.data.len().min(bytes);
-                data[..held].copy_from_slice(&buffer.data[..held]);
+                let held = buffer.data.get(bytes.start..).unwrap_or_default();
+                let held = &held[..held.len().min(bytes.len())];
+                data[..held.len()].copy_from_slice(held);
             }
         }
         reader(Payload::from(&data[..]))

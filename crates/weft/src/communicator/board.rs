@@ -31,7 +31,9 @@ use std::time::Instant;
 use collectives::node::{
     Around, Chosen, Fault, Flow, Member, Rest, Role, Setting, Stage, Turn, Visit, others,
 };
-use collectives::{Activity, Buffers, Cause, Collective, Failed, Listed, Neighbourhood, Surround, judge};
+use collectives::{
+    Activity, Buffers, Cause, Collective, Failed, Listed, Neighbourhood, Shape, Surround, judge,
+};
 use fabric::slots::{MEMBERS_MAX, Slots, is_before};
 use fabric::{Payload, UserMemory};
 use job::error::{Class, Error, Result};
@@ -95,13 +97,14 @@ impl Communicator {
 
     /// What decides how operations go on the board; the same at all members.
     #[inline(always)]
-    fn setting(&self) -> Setting<impl Fn() -> bool> {
-        let are_copies_quick = || self.process().guide().costs.copies_are_quick();
+    fn setting(&self) -> Setting<'_, impl Fn() -> Shape> {
         Setting {
             here: self.inner.rank,
             size: self.size(),
             cores: self.inner.process.cores(),
-            are_copies_quick,
+            costs: &self.inner.process.guide().costs,
+            verdicts: &self.inner.verdicts,
+            shape: || self.shape(),
         }
     }
 

@@ -1,7 +1,6 @@
 //! What members of a board of two say of reads of each other's memory (docs/decisions/0075).
 
 use fabric::UserMemory;
-use fabric::slots::Slots;
 
 use super::Board;
 use crate::cma;

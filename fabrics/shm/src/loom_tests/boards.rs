@@ -11,7 +11,7 @@ use crate::memory::Lines;
 use crate::places::Places;
 use crate::seat::Seat;
 use crate::trays::Trays;
-use fabric::slots::{Credit, DEPTH, Ring, is_before, is_room};
+use fabric::slots::{Chunk, Credit, DEPTH, Ring, is_before, is_room};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
 #[derive(Clone, Copy)]
@@ -326,7 +326,7 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pie
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
                 credit.all_consumed(places.through(&**memory, 1 - here));
             }
-            trays.put(&**memory, (ring, number), [Payload::from(&data(number)[..]), Payload::EMPTY]);
+            trays.put(&**memory, ring, number, [Payload::from(&data(number)[..]), Payload::EMPTY]);
             places.announce(&**memory, number, [3 * of.gives, of.gives]);
             given += 1;
         } else {
@@ -334,7 +334,7 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pie
             until(|| places.has(&**memory, 1 - here, number));
             assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
             assert_eq!(
-                trays.read(&**memory, (ring, 1 - here, number), 3, |piece| piece.to_vec()),
+                trays.read(&**memory, Chunk { ring, member: 1 - here, number }, 0..3, |piece| piece.to_vec()),
                 data(number)
             );
             taken += 1;

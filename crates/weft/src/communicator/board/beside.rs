@@ -120,7 +120,7 @@ impl Communicator {
         if self.inner.standing.is_closed() {
             return None;
         }
-        let plan = PendingPlan::of(collective, self.inner.rank, self.size(), self.inner.process.cores())?;
+        let plan = PendingPlan::of(collective, &self.setting())?;
         let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
         if turn.has_left {
             return None;
