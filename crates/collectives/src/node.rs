@@ -46,7 +46,7 @@ use self::pairs::Pairs;
 pub use self::pairs::Rest;
 pub use self::pending::{Pending, PendingPlan};
 use self::pieces::is_whole;
-use self::plan::{Hears, Plan, ROOM_BYTES, Sum, Then};
+use self::plan::{Hears, Plan, ROOM_BYTES, Then};
 pub use self::plan::{Operands, others};
 pub use self::turn::{Flow, Turn};
 pub use self::verdicts::Verdicts;
@@ -277,14 +277,7 @@ impl<'a, M: Member> Visit<'a, M> {
             Hears::Others => self.turn.credit.heard_all(),
             _ => self.turn.credit.heard_one(),
         }
-        deliver(
-            self.of.slots(),
-            self.number,
-            plan,
-            part(plan.own()),
-            (combining, &mut self.turn.room),
-            output,
-        );
+        deliver(self.of.slots(), self.number, plan, part(plan.own()), combining, &mut self.turn.room, output);
         Ok(())
     }
 
@@ -486,20 +479,20 @@ fn deliver(
     number: u32,
     plan: &Plan<'_>,
     own: Payload<'_>,
-    (combining, room): (impl Combine, &mut Option<Heap>),
+    combining: impl Combine,
+    room: &mut Option<Heap>,
     output: &mut UserMemory,
 ) {
     match plan.then {
         Then::Combined(sum) if plan.size == 2 => {
             let operands = sum.of_two(plan.here);
-            let own = (own, plan.is_loaded);
             read(slots, number, Rank(1 - plan.here.0), plan, |theirs| {
                 let mut out = output.part(0, theirs.bytes());
-                of_two::combine(operands, own, theirs, (combining, room), &mut out);
+                of_two::combine(operands, own, plan.is_loaded, theirs, combining, room, &mut out);
                 theirs.bytes()
             });
         }
-        Then::Combined(sum) => combine(slots, number, plan, (sum, own), (combining, room), output),
+        Then::Combined(_) => combine(slots, number, plan, own, combining, room, output),
         Then::Nothing => {}
         Then::Taken | Then::Placed => {
             for from in plan.writers() {
@@ -514,10 +507,12 @@ fn combine(
     slots: &impl Slots,
     number: u32,
     plan: &Plan<'_>,
-    (sum, own): (Sum, Payload<'_>),
-    (combining, room): (impl Combine, &mut Option<Heap>),
+    own: Payload<'_>,
+    combining: impl Combine,
+    room: &mut Option<Heap>,
     output: &mut UserMemory,
 ) {
+    let Then::Combined(sum) = plan.then else { return };
     let heap = room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
     let (bytes, mut places) = (own.bytes(), heap.memory());
     for from in sum.of(plan.size) {

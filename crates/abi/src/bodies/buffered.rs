@@ -284,14 +284,13 @@ pub(super) fn send(
     if object.comm.is_with_nobody(to.0)? {
         return Ok(());
     }
-    let copy = planned.copy()?;
     // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of the process.
     if lock(&object.buffer).is_some() {
-        return buffer(runtime, &object.buffer, object, errors_to, (planned, copy), to);
+        return buffer(runtime, &object.buffer, object, errors_to, planned, to);
     }
     match of_session(object) {
-        Some(slot) => buffer(runtime, &slot, object, errors_to, (planned, copy), to),
-        None => buffer(runtime, &runtime.buffer, object, errors_to, (planned, copy), to),
+        Some(slot) => buffer(runtime, &slot, object, errors_to, planned, to),
+        None => buffer(runtime, &runtime.buffer, object, errors_to, planned, to),
     }
 }
 
@@ -307,9 +306,10 @@ fn buffer(
     slot: &Slot,
     object: &Held,
     errors_to: MPI_Comm,
-    (planned, copy): (PlannedSend, Heap),
+    planned: PlannedSend,
     (to, tag): (Rank, c_int),
 ) -> Result<()> {
+    let copy = planned.copy()?;
     let cost_bytes = copy.bytes() as i64 + HEAD_BYTES;
     reap(runtime.process(), slot);
     reserve(slot, cost_bytes)?;

@@ -104,7 +104,7 @@ impl<M: Member> Visit<'_, M> {
         // As its entry says that the other has given it.
         let [_, pieces] = self.board().announced(other, number);
         if pieces > 0 {
-            self.take_piece(output.part(place, got_bytes), operands, (own, is_loaded), combining);
+            self.take_piece(output.part(place, got_bytes), operands, own, is_loaded, combining);
             return Ok(());
         }
         let (board, scratch) = (self.of.slots(), &mut self.turn.room);
@@ -112,7 +112,7 @@ impl<M: Member> Visit<'_, M> {
             None => board.read(other, number, got_bytes, |theirs| _ = output.write_at(place, theirs)),
             Some(operands) => board.read(other, number, got_bytes, |theirs| {
                 let out = &mut output.part(0, got_bytes);
-                combine(operands, (own, is_loaded), theirs, (combining, scratch), out);
+                combine(operands, own, is_loaded, theirs, combining, scratch, out);
             }),
         }
         Ok(())
@@ -124,7 +124,8 @@ impl<M: Member> Visit<'_, M> {
         &mut self,
         mut out: UserMemory,
         operands: Option<Operands>,
-        own: (Payload<'_>, bool),
+        own: Payload<'_>,
+        is_loaded: bool,
         combining: impl Combine,
     ) {
         let (other, number) = (1 - self.of.rank().0, self.number);
@@ -132,7 +133,7 @@ impl<M: Member> Visit<'_, M> {
         let chunk = Chunk { ring: Ring::Short, member: other, number };
         board.read_chunk(chunk, 0..out.bytes(), |theirs| match operands {
             None => _ = out.write_at(0, theirs),
-            Some(operands) => combine(operands, own, theirs, (combining, scratch), &mut out),
+            Some(operands) => combine(operands, own, is_loaded, theirs, combining, scratch, &mut out),
         });
     }
 
@@ -161,13 +162,15 @@ impl<M: Member> Visit<'_, M> {
 #[inline(always)]
 pub(super) fn combine(
     operands: Operands,
-    (own, is_loaded): (Payload<'_>, bool),
+    own: Payload<'_>,
+    is_loaded: bool,
     theirs: Payload<'_>,
-    (combining, scratch): (impl Combine, &mut Option<Heap>),
+    combining: impl Combine,
+    scratch: &mut Option<Heap>,
     out: &mut UserMemory,
 ) {
     if is_loaded {
-        return combine_aside(operands, own, theirs, (combining, scratch), out);
+        return combine_aside(operands, own, theirs, combining, scratch, out);
     }
     match operands {
         Operands::OwnBeforeTheirs => combining.combine(own, Some(theirs), out),
@@ -183,12 +186,13 @@ fn combine_aside(
     operands: Operands,
     own: Payload<'_>,
     theirs: Payload<'_>,
-    (combining, scratch): (impl Combine, &mut Option<Heap>),
+    combining: impl Combine,
+    scratch: &mut Option<Heap>,
     out: &mut UserMemory,
 ) {
     let heap = scratch.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
     heap.memory().write_at(0, own);
     let own = heap.payload().part(0, own.bytes());
-    combine(operands, (own, false), theirs, (combining, &mut None), out);
+    combine(operands, own, false, theirs, combining, &mut None, out);
     *scratch = Some(heap);
 }

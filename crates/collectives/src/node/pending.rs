@@ -141,7 +141,7 @@ impl Pending {
         let plan = self.plan;
         let Block { offset, bytes } = plan.own();
         let own = self.contribution().part(offset, bytes);
-        deliver(slots, self.number, &plan, own, (combining, scratch), &mut self.output);
+        deliver(slots, self.number, &plan, own, combining, scratch, &mut self.output);
     }
 
     /// Whether this member receives anything.

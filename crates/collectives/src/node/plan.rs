@@ -367,7 +367,7 @@ impl<'a> Plan<'a> {
         is_long && !matches!(self.then, Then::Combined(_)) && self.size > 2
     }
 
-    /// Whether it goes in pieces among several who share cores: what all hear, or all hear of one.
+    /// Whether it may go in pieces among several: what all hear, or all hear of one.
     #[inline]
     pub(super) fn goes_among_several(&self) -> bool {
         let (longest, _) = self.entry_bytes();

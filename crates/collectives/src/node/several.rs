@@ -51,9 +51,9 @@ impl<M: Member> Visit<'_, M> {
         let several = Several::begin(self, *plan, turns * pieces)?;
         match plan.then {
             Then::Combined(sum @ Sum::UpTree(_)) => {
-                several.sum_at_root((own, sum), piece_bytes, output, combining)
+                several.sum_at_root(own, sum, piece_bytes, output, combining)
             }
-            Then::Combined(sum) => several.sum_up((own, sum), piece_bytes, output, combining),
+            Then::Combined(sum) => several.sum_up(own, sum, piece_bytes, output, combining),
             Then::Nothing | Then::Taken | Then::Placed => several.hand_out(own, piece_bytes, output),
         }
     }
@@ -70,7 +70,7 @@ impl<M: Member> Visit<'_, M> {
         let contribution = if plan.is_loaded { reading(output) } else { input };
         let Block { offset, bytes } = plan.own();
         let own = contribution.part(offset, bytes);
-        Several::begin(self, *plan, 2)?.sum_at_hub((own, sum), output, combining)
+        Several::begin(self, *plan, 2)?.sum_at_hub(own, sum, output, combining)
     }
 }
 
@@ -127,7 +127,8 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
     /// All combine what all have, a piece in two turns.
     fn sum_up(
         mut self,
-        (own, sum): (Payload<'static>, Sum),
+        own: Payload<'static>,
+        sum: Sum,
         piece_bytes: usize,
         output: &mut UserMemory,
         combining: impl Combine,
@@ -141,7 +142,7 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             if self.mismatch.is_some() {
                 break;
             }
-            let result = self.combine_slice(number, (piece, slice.clone(), sum), &room, combining);
+            let result = self.combine_slice(number, piece, slice.clone(), sum, &room, combining);
             self.visit.of.leave(number);
             let number = self.turn(result)?;
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
@@ -161,7 +162,8 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
     /// something, also who gives nothing: who takes this for a longer operation waits for that.
     fn sum_at_hub(
         mut self,
-        (own, sum): (Payload<'static>, Sum),
+        own: Payload<'static>,
+        sum: Sum,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
@@ -170,7 +172,7 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
         let is_told = self.mismatch.is_some();
         let room = is_hub.then(|| self.take_room(self.plan.size as usize * bytes));
         let result = match &room {
-            Some(room) if !is_told => self.combine_slice(number, (own, 0..bytes, sum), room, combining),
+            Some(room) if !is_told => self.combine_slice(number, own, 0..bytes, sum, room, combining),
             _ => Payload::EMPTY,
         };
         self.visit.of.leave(number);
@@ -221,7 +223,8 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
     /// The root combines what all have, a piece in each turn.
     fn sum_at_root(
         mut self,
-        (own, sum): (Payload<'static>, Sum),
+        own: Payload<'static>,
+        sum: Sum,
         piece_bytes: usize,
         output: &mut UserMemory,
         combining: impl Combine,
@@ -233,10 +236,8 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
             let piece = own.after(at).part(0, piece_bytes);
             let number = self.turn(piece)?;
             if let Some(room) = room.as_ref().filter(|_| self.mismatch.is_none()) {
-                output.write_at(
-                    at,
-                    self.combine_slice(number, (piece, 0..piece.bytes(), sum), room, combining),
-                );
+                output
+                    .write_at(at, self.combine_slice(number, piece, 0..piece.bytes(), sum, room, combining));
             }
             self.visit.of.leave(number);
         }
@@ -256,7 +257,9 @@ impl<'v, 'a, 'p, M: Member> Several<'v, 'a, 'p, M> {
     fn combine_slice<'r>(
         &self,
         number: u32,
-        (piece, slice, sum): (Payload<'_>, Range<usize>, Sum),
+        piece: Payload<'_>,
+        slice: Range<usize>,
+        sum: Sum,
         room: &'r Heap,
         combining: impl Combine,
     ) -> Payload<'r> {

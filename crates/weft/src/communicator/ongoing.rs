@@ -44,7 +44,7 @@ impl Communicator {
         tag: Option<i32>,
         called: Option<Called>,
     ) -> Ongoing {
-        self.start_keeping(schedule, buffers, (combining, tag, called), None)
+        self.start_keeping(schedule, buffers, combining, tag, called, None)
     }
 
     /// The same with blocks that differ in length. Not over two groups.
@@ -58,7 +58,7 @@ impl Communicator {
     ) -> Ongoing {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.start_masked(&recovered, masked, buffers, (combining, tag, called));
+            return self.start_masked(&recovered, masked, buffers, combining, tag, called);
         }
         self.start_schedule(listed.schedule(&self.shape()), buffers, combining, tag, called)
     }
@@ -68,7 +68,9 @@ impl Communicator {
         &self,
         schedule: Schedule,
         buffers: Buffers,
-        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
+        combining: OwnedCombining,
+        tag: Option<i32>,
+        called: Option<Called>,
         keeps: Option<Heap>,
     ) -> Ongoing {
         let meeting = self.meeting();
@@ -76,7 +78,8 @@ impl Communicator {
         let is_planned = tag.is_some();
         let (tag, checking) = self.tag_of(&meeting, tag, called);
         let execution = Execution::new(schedule, buffers, meeting.collective_context(), tag, inner.rank);
-        self.go_on(&meeting, Box::new(execution), (combining, keeps), None, (checking, is_planned))
+        let course = Course { combining, keeps, kind: None, checking, is_planned };
+        self.go_on(&meeting, Box::new(execution), course)
     }
 
     /// Begins a collective operation within one group, as [`Communicator::start_schedule`]. Few bytes go through the node's shared
@@ -104,14 +107,14 @@ impl Communicator {
     ) -> Option<Ongoing> {
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return Some(self.start_masked(&recovered, masked, buffers, (combining, tag, called)));
+            return Some(self.start_masked(&recovered, masked, buffers, combining, tag, called));
         }
         if let (None, None) = (tag, &called)
             && let Some(next) = self.next_on_board(collective)
         {
             return self.start_by_board(next, buffers, combining);
         }
-        Some(self.start_by_messages(collective, buffers, (combining, tag, called)))
+        Some(self.start_by_messages(collective, buffers, combining, tag, called))
     }
 
     /// An operation that has ended as it was begun.
@@ -127,7 +130,9 @@ impl Communicator {
         &self,
         collective: Collective,
         buffers: Buffers,
-        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
+        combining: OwnedCombining,
+        tag: Option<i32>,
+        called: Option<Called>,
     ) -> Ongoing {
         let (inner, is_planned) = (&*self.inner, tag.is_some());
         let (tag, checking) = self.tag_of(self, tag, called);
@@ -145,7 +150,7 @@ impl Communicator {
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
         };
-        self.go_on(self, execution, (combining, None), Some(kind), (checking, is_planned))
+        self.go_on(self, execution, Course { combining, keeps: None, kind: Some(kind), checking, is_planned })
     }
 
     /// The tag of an operation that begins, and the comparison of what was called.
@@ -163,14 +168,8 @@ impl Communicator {
     }
 
     /// Lets it go on with whatever this process does next.
-    fn go_on(
-        &self,
-        meeting: &Communicator,
-        execution: Box<Execution>,
-        (combining, keeps): (OwnedCombining, Option<Heap>),
-        kind: Option<Kind>,
-        (checking, is_planned): (Option<Comparison>, bool),
-    ) -> Ongoing {
+    fn go_on(&self, meeting: &Communicator, execution: Box<Execution>, course: Course) -> Ongoing {
+        let Course { combining, keeps, kind, checking, is_planned } = course;
         meeting.tell_of_passed_over();
         // What was planned is begun in any order, so that nobody knows which agreement would be its end.
         let agreement = (!is_planned && meeting.is_atomic()).then(|| meeting.next_agreement());
@@ -237,6 +236,19 @@ impl Ongoing {
         let ended = lock(&self.ended).take();
         ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the operation is not over")))
     }
+}
+
+/// How an operation goes on, beside its schedule.
+struct Course {
+    combining: OwnedCombining,
+    /// What it reads, where that is the library's own.
+    keeps: Option<Heap>,
+    /// What it is kept as when it has ended well, if at all.
+    kind: Option<Kind>,
+    /// With checks on, what the members have called.
+    checking: Option<Comparison>,
+    /// Whether it was planned, and so begun in any order.
+    is_planned: bool,
 }
 
 struct Underway {

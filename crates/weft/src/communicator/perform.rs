@@ -87,7 +87,7 @@ impl Communicator {
         }
         if let Some(recovered) = self.recovered() {
             let masked = collective.masked(&recovered.ranks);
-            return self.perform_masked(&recovered, masked, (input, output), combining);
+            return self.perform_masked(&recovered, masked, input, output, combining);
         }
         if let Some(done) = self.perform_by_board(collective, input, &mut output, combining) {
             return self.counted(done);
@@ -112,7 +112,7 @@ impl Communicator {
     ) -> Result<()> {
         if let Some(recovered) = self.recovered() {
             let masked = listed.masked(&recovered.ranks, self.size());
-            return self.perform_masked(&recovered, masked, (input, output), combining);
+            return self.perform_masked(&recovered, masked, input, output, combining);
         }
         let mut output = output;
         if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, combining) {

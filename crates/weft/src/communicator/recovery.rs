@@ -474,7 +474,8 @@ impl Communicator {
         &self,
         recovered: &Recovered,
         masked: Masked,
-        (input, output): (Payload<'static>, UserMemory),
+        input: Payload<'static>,
+        output: UserMemory,
         combining: Combining<'_>,
     ) -> Result<()> {
         let packed = masked.pack.map(|packed| together(&packed, input, &output));
@@ -495,7 +496,9 @@ impl Communicator {
         recovered: &Recovered,
         masked: Masked,
         buffers: Buffers,
-        (combining, tag, called): (OwnedCombining, Option<i32>, Option<Called>),
+        combining: OwnedCombining,
+        tag: Option<i32>,
+        called: Option<Called>,
     ) -> Ongoing {
         let living = &recovered.living;
         let packed = masked.pack.map(|packed| together(&packed, buffers.input, &buffers.output));
@@ -507,7 +510,7 @@ impl Communicator {
             }
         };
         let buffers = Buffers { input, output: buffers.output };
-        living.start_keeping(schedule, buffers, (combining, tag, called), packed)
+        living.start_keeping(schedule, buffers, combining, tag, called, packed)
     }
 }
 
