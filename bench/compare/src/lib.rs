@@ -79,7 +79,7 @@ pub struct Options {
     /// Folder of the peers' virtual environments; what is missing there is installed
     #[arg(long, value_name = "DIR")]
     pub peers: Option<PathBuf>,
-    /// Write docs/performance.md and its pictures, which else only a full run of all rows does
+    /// Write docs/generated/performance.md and its pictures, which else only a full run of all rows does
     #[arg(long)]
     pub write_docs: bool,
     /// Where the cpus of a virtual machine move: measure two ranks while a cache line takes as long between them as it

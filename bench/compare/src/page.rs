@@ -1,6 +1,4 @@
-//! `docs/performance.md`: the generated part between two markers, and the pictures beside it.
-//!
-//! What people wrote before and after the markers stays as it is.
+//! `docs/generated/performance.md`, and its pictures.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,19 +10,16 @@ use super::samples::Series;
 use super::tell;
 use system_tests::plot::{self, Chart};
 
-/// Rewrites the generated part of the page, and the pictures.
+/// Writes the page and the pictures.
 ///
 /// # Errors
-/// When the page has no markers, or a file cannot be written.
+/// When a file cannot be written.
 pub fn write(root: &Path, about: &About, all: &[Measured]) -> Result<(), String> {
-    let path = root.join("docs/performance.md");
-    let images = root.join("docs/images");
+    let (docs, images) = (root.join("docs/generated"), root.join("docs/images"));
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let old = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-    let new = replaced(&old, &body(about, all)).ok_or_else(|| {
-        format!("{}: the lines `{BEGIN}` and `{END}` are not there, in this order", path.display())
-    })?;
-    fs::create_dir_all(&images).map_err(|error| failed(&images, error))?;
+    for folder in [&docs, &images] {
+        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    }
     for (name, rows) in PICTURES {
         let charts: Vec<Chart> = rows.iter().filter_map(|id| chart(all, id)).collect();
         if charts.is_empty() {
@@ -33,14 +28,8 @@ pub fn write(root: &Path, about: &About, all: &[Measured]) -> Result<(), String>
         let picture = images.join(format!("{name}.svg"));
         fs::write(&picture, plot::svg(&charts)).map_err(|error| failed(&picture, error))?;
     }
-    fs::write(&path, new).map_err(|error| failed(&path, error))
-}
-
-/// The page with another generated part; none where the markers are missing.
-fn replaced(page: &str, body: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{body}{END}{after}"))
+    let page = docs.join("performance.md");
+    fs::write(&page, format!("{HEAD}{}", body(about, all))).map_err(|error| failed(&page, error))
 }
 
 fn body(about: &About, all: &[Measured]) -> String {
@@ -60,7 +49,7 @@ fn body(about: &About, all: &[Measured]) -> String {
     }
     for (name, rows) in PICTURES {
         if rows.iter().any(|id| chart(all, id).is_some()) {
-            let _ = writeln!(out, "\n![{}](images/{name}.svg)", rows.join(", "));
+            let _ = writeln!(out, "\n![{}](../images/{name}.svg)", rows.join(", "));
         }
     }
     out
@@ -170,8 +159,7 @@ fn chart(all: &[Measured], id: &str) -> Option<Chart> {
     Some(Chart { title: measured.row.title.into(), unit: measured.row.unit.name().into(), series })
 }
 
-const BEGIN: &str = "<!-- written by `cargo compare`: begin -->";
-const END: &str = "<!-- written by `cargo compare`: end -->";
+const HEAD: &str = "# Performance: the last comparison\n\n<!-- written by `cargo compare`; what is changed here by hand is lost -->\n\n";
 const PICTURES: [(&str, &[&str]); 5] = [
     ("point-to-point", &["latency", "bandwidth"]),
     ("rate-and-vectors", &["rate", "vector-8"]),
@@ -205,15 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn only_the_part_between_the_markers_changes() {
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let new = replaced(&page, "new\n").unwrap();
-        assert_eq!(new, format!("before\n{BEGIN}\nnew\n{END}\nafter\n"));
-        assert_eq!(replaced(&new, "new\n").unwrap(), new, "writing twice changes nothing more");
-        assert_eq!(replaced("no markers", "new"), None);
-    }
-
-    #[test]
     fn the_page_has_machine_gates_tables_and_pictures() {
         let body = body(&about(), &rows());
         for part in [
@@ -224,7 +203,7 @@ mod tests {
             "| 64 | 0.200 | **0.400** | 0.50 | 0.50 to 0.50 | - |",
             "| G14 | startup | 2 ranks | ≤ 0.25 × best peer | 0.10 | ok |",
             "not measured",
-            "![latency, bandwidth](images/point-to-point.svg)",
+            "![latency, bandwidth](../images/point-to-point.svg)",
         ] {
             assert!(body.contains(part), "{part} is not in\n{body}");
         }
@@ -232,22 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_once_the_markers_are_there() {
+    fn page_and_pictures_are_written() {
         let root = tempfile::tempdir().unwrap();
-        let docs = root.path().join("docs");
-        fs::create_dir_all(&docs).unwrap();
-        fs::write(docs.join("performance.md"), "nothing").unwrap();
-        assert!(write(root.path(), &about(), &rows()).unwrap_err().contains("are not there"));
-        fs::write(docs.join("performance.md"), format!("{BEGIN}{END}")).unwrap();
         write(root.path(), &about(), &rows()).unwrap();
+        let docs = root.path().join("docs");
+        let page = fs::read_to_string(docs.join("generated/performance.md")).unwrap();
+        assert!(page.starts_with(HEAD) && page.contains("### Gates"), "{page}");
         let picture = fs::read_to_string(docs.join("images/point-to-point.svg")).unwrap();
         assert!(picture.contains("<svg") && picture.contains("split"));
         assert!(!docs.join("images/collectives.svg").exists(), "no picture of nothing");
-    }
-
-    #[test]
-    fn the_committed_page_has_its_markers() {
-        let page = system_tests::workspace_root().join("docs/performance.md");
-        assert!(replaced(&fs::read_to_string(page).unwrap(), "").is_some());
     }
 }

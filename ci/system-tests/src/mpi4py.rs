@@ -2,7 +2,7 @@
 //!
 //! The source comes from PyPI into `target/mpi4py`, and is built once for each `mpi.h`. What mpi4py's tests
 //! leave out by themselves is counted and named; what is left out here, because weft has no such function
-//! yet, is named with that function. It is run as soon as `docs/mpi-coverage.md` says that the function
+//! yet, is named with that function. It is run as soon as `docs/generated/mpi-coverage.md` says that the function
 //! works.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub fn build(root: &Path, prefix: &Path) -> Result<(), String> {
 /// When mpi4py cannot be had or does not build, with what pip said.
 pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
     let place = Place::new(root, prefix);
-    let coverage = root.join("docs/mpi-coverage.md");
+    let coverage = root.join("docs/generated/mpi-coverage.md");
     let coverage = fs::read_to_string(&coverage)
         .map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
     let left_out: Vec<&Gap> = GAPS.iter().filter(|gap| !works(&coverage, gap.needs)).collect();

@@ -9,7 +9,7 @@
 //! | `crates/abi/include/mpi.h` | the C header |
 //! | `crates/abi/src/generated/constants.rs`, `types.rs` | the same constants and types for Rust |
 //! | `crates/abi/src/generated/functions/*.rs` | `MPI_X` and `PMPI_X` of every function, one file per chapter |
-//! | `docs/mpi-coverage.md` | which functions work |
+//! | `docs/generated/mpi-coverage.md` | which functions work |
 //!
 //! Outputs are plain text in memory first; [`write`] and [`stale`] differ only in what they do with them.
 
@@ -108,7 +108,7 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Error> {
         Output { path: format!("{GENERATED}/constants.rs"), text: constants::text(&tables)? },
         Output { path: format!("{GENERATED}/types.rs"), text: types::text(&tables)? },
         Output { path: format!("{GENERATED}/functions/mod.rs"), text: functions::chapters_module() },
-        Output { path: "docs/mpi-coverage.md".into(), text: coverage::text(&tables, &bodies) },
+        Output { path: "docs/generated/mpi-coverage.md".into(), text: coverage::text(&tables, &bodies) },
     ];
     for chapter in chapters::CHAPTERS {
         let path = format!("{GENERATED}/functions/{}.rs", chapter.module);

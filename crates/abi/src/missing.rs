@@ -41,7 +41,7 @@ fn page() -> String {
         let page = library.parent()?.parent()?.join("share/doc/weft/mpi-coverage.md");
         page.is_file().then(|| page.display().to_string())
     });
-    installed.unwrap_or_else(|| "docs/mpi-coverage.md".to_owned())
+    installed.unwrap_or_else(|| "docs/generated/mpi-coverage.md".to_owned())
 }
 
 /// The file that this library was loaded from.

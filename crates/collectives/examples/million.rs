@@ -1,5 +1,5 @@
 //! What collective operations would take on a machine of 16,384 nodes with 64 ranks each: makes the schedules and counts,
-//! and runs nothing. Prints the table of `docs/performance.md`, "A million ranks".
+//! and runs nothing. Prints what schedules of a million ranks take.
 //!
 //! ```sh
 //! cargo run --release -p weft-collectives --example million

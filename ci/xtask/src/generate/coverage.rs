@@ -1,4 +1,4 @@
-//! `docs/mpi-coverage.md`: which functions work.
+//! `docs/generated/mpi-coverage.md`: which functions work.
 
 use std::fmt::Write as _;
 
