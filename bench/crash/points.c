@@ -1,5 +1,5 @@
 // What `cargo system-tests crash` runs, on a library in which a rank dies at a step that is given
-// (docs/decisions/0031):
+// (docs/decisions/0018):
 //     points KIND COUNT MODE [cold]
 // Between two marks the ranks do an operation on COUNT numbers and recover by MODE (blank, blank-continue,
 // shrink) when a member has died; then they do it again, where all that live must succeed. KIND is an

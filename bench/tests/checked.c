@@ -1,7 +1,7 @@
 // ranks: 2 3 5
 // launch: -x WEFT_CHECK=1
 // With WEFT_CHECK=1 collective calls that do not fit together are reported at every rank instead of hanging or giving
-// wrong results, and the communicator goes on working. (docs/decisions/0009)
+// wrong results, and the communicator goes on working. (docs/decisions/0012)
 #include "check.h"
 #include "reported.h"
 

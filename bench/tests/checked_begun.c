@@ -2,7 +2,7 @@
 // launch: -x WEFT_CHECK=1
 // With WEFT_CHECK=1 collective operations that are begun or described are compared, too: those begun give the error with
 // their request, and many may be under way at once; partitioned sends are compared with their receives.
-// (docs/decisions/0009, 0021)
+// (docs/decisions/0012, 0017)
 #include "check.h"
 #include "reported.h"
 

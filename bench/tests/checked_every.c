@@ -2,7 +2,7 @@
 // launch: -x WEFT_CHECK=1
 // With WEFT_CHECK=1 every collective operation, called, begun and described, is told from another one, from one with another
 // root and, where the standard wants lengths to be the same everywhere, from one with another length; and all that fits goes on as
-// it does without. (docs/decisions/0009; MPI 5.0, sections 6.3 to 6.13)
+// it does without. (docs/decisions/0012; MPI 5.0, sections 6.3 to 6.13)
 #include "check.h"
 #include "reported.h"
 

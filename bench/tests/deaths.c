@@ -4,7 +4,7 @@
 // not libfabric: who is lost there is told by a connection, later than this test waits
 // A member of each of some communicators is killed where the others wait for it in a collective operation of few bytes: in one
 // that goes by lines which all of a node see, in the one before which they agree on such lines, as a root and as rank 0.
-// All others get an error, in that operation or a later one, and in each that follows. (docs/decisions/0014, 0029)
+// All others get an error, in that operation or a later one, and in each that follows. (docs/decisions/0013, 0004)
 //
 // The launcher would end the job: so each rank is a child of what it has started, which stays when the rank dies.
 #define _DEFAULT_SOURCE 1

@@ -1,7 +1,7 @@
 // ranks: 2 3 5
 // Calls that do not fit together, where no communicator of those who call stands behind them: with tags, groups,
 // communicators or operations that differ, every caller gets an error, nothing hangs, and all is well afterwards.
-// (MPI 5.0, sections 7.4.2, 7.6.2; docs/decisions/0008)
+// (MPI 5.0, sections 7.4.2, 7.6.2; docs/decisions/0011)
 #include "check.h"
 
 #include <time.h>

@@ -2,7 +2,7 @@
 // exit: nonzero
 // launch: --timeout 20
 // says: all ranks must call the same collective operations
-// Few bytes go another way than many among the ranks of a node (docs/decisions/0029): whoever calls with few while the others
+// Few bytes go another way than many among the ranks of a node (docs/decisions/0004): whoever calls with few while the others
 // call with many waits for what never comes, and is told so without WEFT_CHECK.
 #include "check.h"
 

@@ -2,7 +2,7 @@
 // not libfabric: it is about memory that ranks share
 // Few bytes go by lines that all ranks of a node see, and many by messages. Where calls do not fit together, so that some ranks go
 // the one way and some the other, nobody waits for ever: whoever waits for what cannot come any more is told so, without
-// WEFT_CHECK, whichever way it went. (docs/decisions/0029)
+// WEFT_CHECK, whichever way it went. (docs/decisions/0004)
 #include "lined.h"
 
 enum { FEW = 1, MANY = 1 << 14, LONG = 1 << 18, RANKS_MAX = 4 };

@@ -3,7 +3,7 @@
 // Few bytes go by lines that all ranks of a node see, and many by messages. Where calls do not fit together, some member finds it out
 // and gives the operation up; those who wait for what it would have sent later are told so as well, however many stand
 // between. So everybody ends, without WEFT_CHECK, and whoever cannot have what it has asked for ends with an error.
-// (docs/decisions/0048)
+// (docs/decisions/0004)
 #define CHECK_WATCHDOG_SECONDS 20
 #include "lined.h"
 

@@ -3,7 +3,7 @@
 // launch: --timeout 20
 // says: all ranks must call the same collective operations
 // Who waits for few bytes of all ranks is told that one of them sends many also where it waits for another one first, which
-// comes later: many are so many that they go by messages. (docs/decisions/0029)
+// comes later: many are so many that they go by messages. (docs/decisions/0004)
 #include "check.h"
 
 #define MANY 16384

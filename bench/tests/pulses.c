@@ -2,7 +2,7 @@
 // launch: --ft --timeout 120
 // says: the others go on
 // not libfabric: what a provider tells of a dead process differs from one to the next
-// Who has ended and who has not, however it looks from outside ("g9", and docs/decisions/0036): a process that is stopped, whose threads
+// Who has ended and who has not, however it looks from outside ("g9", and docs/decisions/0013): a process that is stopped, whose threads
 // end, or that forks lives; one that has given way to another program is dead, and killed before that is told.
 #include "known.h"
 

@@ -1,5 +1,5 @@
 //! Processes that die at a step that is given: `bench/crash/points.c` on a library with crash points
-//! (docs/decisions/0031), over shm, over tcp, and where two ranks share memory and the others do not. For
+//! (docs/decisions/0018), over shm, over tcp, and where two ranks share memory and the others do not. For
 //! each of some operations a first run tells how many steps each rank makes; then one rank dies at one of
 //! them in each run, and the others must end well, with the right results.
 

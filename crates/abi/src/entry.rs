@@ -29,7 +29,7 @@ macro_rules! exported_once {
 ///
 /// Both names are exported with the same body, and neither calls the other: a tool that replaces `MPI_X` sees the
 /// calls of the program alone, and `PMPI_X` always reaches this library. Optimised builds have one function with two
-/// names (docs/decisions/0082).
+/// names (docs/decisions/0015).
 macro_rules! exported {
     ($(
         $(#[doc = $line:literal])+

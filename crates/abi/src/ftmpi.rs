@@ -1,5 +1,5 @@
 //! The names of FT-MPI, declared in `mpix_ftmpi.h`: a program that includes it calls these in place of three functions of MPI
-//! (decision 0035). Nothing of it is in the way of those who do not.
+//! (decision 0014). Nothing of it is in the way of those who do not.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

@@ -1,7 +1,7 @@
 //! Which algorithm serves: the one that is foretold to take least, or the one that somebody has asked for.
 //!
 //! Everything that a choice looks at is the same at all ranks, so all ranks choose the same: what is asked of the
-//! operation, where the ranks sit, and the guide (decisions/0024).
+//! operation, where the ranks sit, and the guide (decisions/0006).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

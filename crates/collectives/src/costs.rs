@@ -8,7 +8,7 @@
 //! in a rank      copy, combine             fixed + n * byte
 //! shared cores   turn                      until a core has gone from one rank to the next
 //! ```
-//! Ranks compare what algorithms take by these numbers, so the numbers must be the same at all of them (decisions/0024).
+//! Ranks compare what algorithms take by these numbers, so the numbers must be the same at all of them (decisions/0006).
 //! As a text, one line for each; a semicolon serves for the end of a line, so that all fit into a variable:
 //!
 //! ```

@@ -94,7 +94,7 @@ pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
 }
 
 /// What the contributions of all ranks of a node may take together, in bytes, where they stand in memory that all see and each rank combines
-/// them all (decisions/0029): more are combined faster in parts.
+/// them all (decisions/0004): more are combined faster in parts.
 pub const COMBINED_BY_ALL_BYTES_MAX: usize = 8 << 10;
 
 /// Where contributions are put one behind the other so that a few calls combine all of them, in the order of

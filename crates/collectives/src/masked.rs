@@ -1,4 +1,4 @@
-//! Collective operations of a communicator that has lost some of its ranks and keeps their places (decision 0028).
+//! Collective operations of a communicator that has lost some of its ranks and keeps their places (decision 0013).
 //!
 //! Those who live do the operation among themselves, numbered anew in their order; their blocks stand where those of their
 //! ranks stand. So the places of the blank ranks are neither read nor written, nothing is combined for them, and no schedule

@@ -67,7 +67,7 @@ unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { from.copy_to(to, bytes) }
 }
 
-/// How this processor copies most quickly (decisions/0069, 0076).
+/// How this processor copies most quickly (decisions/0003).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -153,7 +153,7 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// Whether rows that are written together take less time a line of each at a time than one after the other: not on processors on which
-/// the instruction for strings of bytes is quicker than lines (decisions/0076).
+/// the instruction for strings of bytes is quicker than lines (decisions/0003).
 #[inline]
 pub fn are_rows_abreast() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -48,7 +48,7 @@ pub const fn chunk_bytes_max(members: u32) -> usize {
 pub enum Ring {
     /// Few buffers: a chunk is still in the cache of the member that wrote it.
     Short,
-    /// More buffers than such a cache holds, for long data (decisions/0072).
+    /// More buffers than such a cache holds, for long data (decisions/0005).
     Long,
 }
 
@@ -88,7 +88,7 @@ pub struct Chunk {
 /// for members that do not exist.
 ///
 /// Two members have pairs of buffers, which take turns; of a pair each member has one, and they swap with each turn: a member that has read a
-/// chunk writes its next one there (decisions/0059). Three and more have buffers of their own. Where numbers wrap, a pair may come twice in a
+/// chunk writes its next one there (decisions/0005). Three and more have buffers of their own. Where numbers wrap, a pair may come twice in a
 /// row: members renew their slots there, and every chunk has been consumed then.
 #[inline(always)]
 #[must_use]

@@ -3,7 +3,7 @@
 //!
 //! What each takes depends on what lies between two cores, on how much of the last cache is one's own, on what the program does with its
 //! data, and on what others do there meanwhile: a virtual machine's cpus have changed it within seconds. So nothing is taken from what a
-//! machine says of itself. The alternative that was faster is taken most of the time, and the other one now and then (docs/decisions/0075,
+//! machine says of itself. The alternative that was faster is taken most of the time, and the other one now and then (docs/decisions/0005,
 //! 0088).
 //!
 //! A [`Tuner`] reads no clock: whoever asks it measures, and tells it. There is one for each decision, peer and size class

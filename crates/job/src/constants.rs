@@ -6,10 +6,10 @@
 //! ```
 //! The request of a message that waits at its sender goes over first, and then the receiver reads. Where the
 //! second line gets under the first, sending at once ends. A longer message may be sent at once as well,
-//! where copies are quick just then (decision 0032).
+//! where copies are quick just then (decision 0003).
 //!
 //! A job takes the constants from a small file, written for the first job that `weftrun` starts on the
-//! machine (decisions/0057), or by `weft explain lanes --measure`: one `open` at start. Without one those
+//! machine (decisions/0006), or by `weft explain lanes --measure`: one `open` at start. Without one those
 //! below hold; whether reads are slow is looked at when a process starts, since kernels and processors differ
 //! most in that. Ranks may differ in them: how a message goes is its sender's choice.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Ranks that chose differently would wait for each other for ever. So one process settles it: the launcher,
 //! where it starts all ranks on its node and hands them the costs as a text, and process 0 otherwise, whose
-//! card says it (decisions/0024).
+//! card says it (decisions/0006).
 //!
 //! ```text
 //! in a card   the algorithms that are forced, as in WEFT_COLLECTIVE; a newline; the costs, as in a file of theirs

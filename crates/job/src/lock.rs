@@ -48,7 +48,7 @@ pub struct Lock<T> {
     mutex: Mutex<()>,
     /// What holds the mutex. It stands here, so that a guard is one word: who returns or moves more than fits
     /// in registers reads what it has just written in parts, and the processor has that wait until all that
-    /// was written before has gone out (decisions/0077).
+    /// was written before has gone out (decisions/0005).
     locked: UnsafeCell<MaybeUninit<MutexGuard<'static, ()>>>,
     /// Threads that want it while another has it.
     wanting: AtomicU32,

@@ -14,7 +14,7 @@
 //!                                    memory u8, and the lowest such one's offer
 //! ```
 //! A guest enters the fence when it has been answered, so when the host has passed the fence all are there.
-//! The work of a process does not grow with the job; that of the host grows with its node (decisions/0013).
+//! The work of a process does not grow with the job; that of the host grows with its node (decisions/0009).
 //!
 //! Whoever is not of the same user is not talked to; a host or a guest of another job of this name is told by
 //! its token.

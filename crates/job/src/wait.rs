@@ -341,7 +341,7 @@ thread_local! {
 /// About as long as a line takes from one core to another and back.
 const REST: Duration = Duration::from_nanos(70);
 /// Where both write a line of their own and look at the other's, who rests longer only sees it later
-/// (decisions/0063).
+/// (decisions/0005).
 const SHORT_REST: Duration = Duration::from_nanos(25);
 const PAUSES_TRIED: u32 = 64;
 /// A look at one source takes a tenth of a turn of progress. With so many between two turns, a message is

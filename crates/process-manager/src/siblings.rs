@@ -2,7 +2,7 @@
 //!
 //! Slurm and Hydra leave the others alone when a rank ends before `MPI_Init`, and the others would wait for it at the
 //! fence for ever. But they are children of one parent, `slurmstepd` or `hydra_pmi_proxy`, and the environment tells
-//! how many it started: so one of them looks whether all are still there (decisions/0019).
+//! how many it started: so one of them looks whether all are still there (decisions/0009).
 //!
 //! It speaks only when it is certain. Both parents start all their ranks before they let the first one run or answer
 //! it; a rank is missing when no living process of this node carries its number, and when that is so twice running,

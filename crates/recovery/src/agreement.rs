@@ -1,4 +1,4 @@
-//! How the living members of a communicator come to one decision, whoever fails meanwhile (decision 0028).
+//! How the living members of a communicator come to one decision, whoever fails meanwhile (decision 0013).
 //!
 //! A state machine: failures and messages go in, messages and the decision come out. Members are ranks here.
 //!

@@ -104,7 +104,7 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    /// Whether others of so many members are told by the next turn only (decision 0061). Where they are few, who revokes tells
+    /// Whether others of so many members are told by the next turn only (decision 0014). Where they are few, who revokes tells
     /// all: what the others tell is for the case that it has died over it, and who waits here comes first.
     pub fn is_told_later(self, size: u32) -> bool {
         self == Revocation::Heard && size <= FEW

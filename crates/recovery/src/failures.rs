@@ -1,4 +1,4 @@
-//! Processes that have failed, and the communicators that they were members of (decision 0028).
+//! Processes that have failed, and the communicators that they were members of (decision 0013).
 //!
 //! The engine notes who is lost; whoever makes communicators says who their members are. Both look here, and only when
 //! something has failed, or a communicator comes or is asked about: no message that goes its way does.

@@ -1,4 +1,4 @@
-//! Who has failed, what that ends, and what the survivors agree on: the ground that recoveries stand on (decisions 0028 and 0036).
+//! Who has failed, what that ends, and what the survivors agree on: the ground that recoveries stand on (decision 0013).
 //!
 //! [`Failures`] notes the processes that have failed and the [`Standing`] of each communicator: what its members may still do.
 //! [`Councils`] carries agreements and revocations among members, [`Agreement`] is one of them, and [`Notices`] brings what one process has

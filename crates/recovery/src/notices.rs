@@ -1,4 +1,4 @@
-//! What processes tell each other of failures, where no launcher tells all of them (decision 0036).
+//! What processes tell each other of failures, where no launcher tells all of them (decision 0013).
 //!
 //! Who learns of one tells the next living processes 1, 2, 4, … places on, by their numbers, and when one of those dies, the one that
 //! comes after it. That the next one always knows is what lets all know; the others make it quick.

@@ -2,7 +2,7 @@
 //!
 //! The standard wants extents "as close to each other as possible". Here that has one meaning: the difference between the
 //! largest and the smallest is the least; of several such choices the one with the largest smallest extent, then the
-//! largest second smallest, and so on (decisions/0016).
+//! largest second smallest, and so on (decisions/0010).
 
 use thiserror::Error;
 

@@ -1,5 +1,5 @@
 //! Context numbers: which are in use here, and how the members of a new communicator find one that is free at all of
-//! them (decision 0008).
+//! them (decision 0011).
 //!
 //! All members know by themselves which numbers come into question: they follow from the communicator that the new one
 //! is made from and from how many were made from it before. Each member says which of them are free at its place, and

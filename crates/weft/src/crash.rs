@@ -1,4 +1,4 @@
-//! Where a process dies that a test wants to die, in builds that are made for it (docs/decisions/0031).
+//! Where a process dies that a test wants to die, in builds that are made for it (docs/decisions/0018).
 
 use fabric::crash;
 

@@ -1,5 +1,5 @@
 //! Messages of elements that do not stand in a row: packed where they leave, and unpacked where they come in
-//! (decisions/0026).
+//! (decisions/0001).
 
 use std::borrow::Borrow;
 

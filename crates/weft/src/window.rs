@@ -1,6 +1,6 @@
 //! Windows: memory of each member of a group that the others may reach (MPI 5.0 §12.2).
 //!
-//! A window has a context of its own, its members, and the memory of this process; decision 0011 says what it keeps of
+//! A window has a context of its own, its members, and the memory of this process; decision 0016 says what it keeps of
 //! the others. Made here are windows of all four flavors, with what hangs on them; memory that the members share is
 //! reached by loads and stores. Puts, gets and accumulates come as a chapter of their own.
 

@@ -1,4 +1,4 @@
-//! Who has given an operation up is waited for by nobody (decision 0043): members of an atomic communicator that have gone to
+//! Who has given an operation up is waited for by nobody (decision 0014): members of an atomic communicator that have gone to
 //! recover something else, and those that came to recover before they knew why.
 
 mod common;

@@ -2,7 +2,7 @@
 //!
 //! What takes one look of each and no message: a process puts its entry down, and the others find it there. So a barrier of
 //! p processes is p lines, and nobody acts for another. `layout` draws what stands where, `places` has what is done there;
-//! decisions/0029 says what boards are for.
+//! decisions/0004 says what boards are for.
 //!
 //! **Order.** Entries have numbers, the same at all members, which grow by one ([`Credit`](fabric::slots::Credit)). A member's entry takes
 //! the place of the one [`DEPTH`](fabric::slots::DEPTH) before, so it is written only when all members are

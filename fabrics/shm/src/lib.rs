@@ -5,7 +5,7 @@
 //! through the ring in pieces, and large ones can be pulled straight out of the peer's memory where the kernel
 //! allows it.
 //!
-//! The file to begin with is `channel`; `layout` draws what stands where; `docs/decisions/0003` says why.
+//! The file to begin with is `channel`; `layout` draws what stands where; `docs/decisions/0002` says why.
 //!
 //! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync` names
 //! atomics. What a peer writes is checked before use. A peer that dies leaves nothing half done for others, and is lost to

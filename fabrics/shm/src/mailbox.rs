@@ -10,8 +10,8 @@
 //! ```
 //! The number counts the letters of both sides; like the number of a ring's line, it is what makes the letter visible.
 //! Longer messages stand on shelves, as parcels: lines of the sender's ring announce their pieces, and so they give the turn away
-//! without a number of their own (decision 0050). A pair has two [shelves](Shelf), so that two who send at the same time have one each, and
-//! each puts its next parcel where it has just taken one away (decision 0056). One of them is the mailbox behind the line of the number, over what was
+//! without a number of their own (decision 0002). A pair has two [shelves](Shelf), so that two who send at the same time have one each, and
+//! each puts its next parcel where it has just taken one away (decision 0002). One of them is the mailbox behind the line of the number, over what was
 //! there. The process on the lower seat opens the mailbox and has the first turn there; the other has it at the other shelf.
 
 use fabric::{Header, Payload};

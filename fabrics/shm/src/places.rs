@@ -394,7 +394,7 @@ fn lines_ahead(bytes: usize) -> usize {
     ((BOARD_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
 }
 
-/// More lines than that would be taken away from a writer that is still at work on them (decisions/0010).
+/// More lines than that would be taken away from a writer that is still at work on them (decisions/0007).
 const LINES_AHEAD_MAX: usize = 4;
 
 #[cfg(all(test, not(loom)))]

@@ -1,7 +1,7 @@
 //! The pulse of each process: a word that the kernel marks when the process ends, before it takes the process apart.
 //!
 //! The end of a process is told to its parent, and its connections end, when its memory has been freed, which takes tens of
-//! milliseconds for each gigabyte. A robust futex is marked before that (decision 0036). The kernel does so when the *thread* ends that
+//! milliseconds for each gigabyte. A robust futex is marked before that (decision 0013). The kernel does so when the *thread* ends that
 //! holds it, so a thread of the library holds it, which does nothing else and lives as long as the process. Other threads may end; a
 //! process that is stopped, or slow, holds it; a child that is forked does not.
 //!

@@ -5,8 +5,8 @@
 //! **Of two members** trays come in pairs, and the pairs take turns; of a pair each member has one, and they swap with each turn:
 //! who has taken a piece out of a tray puts its next one there. So a member writes lines that it has read last, which costs less
 //! than to write those that it has written and the other has read, and needs no word of the other that the tray is free.
-//! docs/decisions/0059 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
-//! (docs/decisions/0072). **More members** have trays of their own, which all others read.
+//! docs/decisions/0005 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
+//! (docs/decisions/0005). **More members** have trays of their own, which all others read.
 
 use std::ops::Range;
 

@@ -104,7 +104,7 @@ fn hwloc_names(file: &File, source: &Source<'_>) -> Vec<Finding> {
         file: file.path.clone(),
         line: source.line(offset),
         what: "the crate hwloc2".to_string(),
-        why: "it links libhwloc; sys/hwloc-reader/src/lib.rs is the one file that may use it (docs/decisions/0015)",
+        why: "it links libhwloc; sys/hwloc-reader/src/lib.rs is the one file that may use it (docs/decisions/0010)",
     };
     source.words("hwloc2").map(finding).collect()
 }

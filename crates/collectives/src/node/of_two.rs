@@ -1,5 +1,5 @@
 //! Operations of one round of two members: the plan in few numbers, which the compiler knows where the operation is known. Every
-//! step of these counts (decisions/0063, 0084).
+//! step of these counts (decisions/0005, 0004).
 
 use fabric::slots::{Chunk, Ring, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};

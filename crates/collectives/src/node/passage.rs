@@ -104,7 +104,7 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
     }
 
     /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
-    /// time beside lines that come from another core, for which it waits (decisions/0074).
+    /// time beside lines that come from another core, for which it waits (decisions/0005).
     pub(super) fn keep_and_finish(
         &mut self,
         kept: Option<(usize, Payload<'static>)>,
@@ -185,7 +185,7 @@ impl<'v, 'a, M: Member> Passage<'v, 'a, M> {
         Ok(())
     }
 
-    /// Fetches the entries that are read and written next, while a piece is copied (decisions/0078).
+    /// Fetches the entries that are read and written next, while a piece is copied (decisions/0005).
     #[inline(always)]
     fn fetch_ahead(&self) {
         let board = self.visit.board();

@@ -1,5 +1,5 @@
 //! Operations whose data is too long for entries: it goes in pieces, one number for each, which stand in trays
-//! (decisions/0059). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
+//! (decisions/0005). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
 //! the caches. Of two members here; of more in [`several`](super::several).
 //!
 //! A member gives up to [`Ring::ahead`] pieces before it takes the first one; of an exchange of more, the last of these beside it. How long the data is, and in how many pieces
@@ -64,7 +64,7 @@ pub(super) struct Exchange {
     pub is_written_over: bool,
 }
 
-/// Which lengths of an operation of two go in pieces, by what was measured (decisions/0059, 0064). Other data goes by entries or
+/// Which lengths of an operation of two go in pieces, by what was measured (decisions/0005, 0003). Other data goes by entries or
 /// messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lot {
@@ -87,7 +87,7 @@ pub(super) struct Carried {
 }
 
 impl Lot {
-    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory (decisions/0075).
+    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory (decisions/0005).
     pub(super) const EXCHANGE: Lot = Lot::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// Both give and get, and each combines what it gets with what it has of it.
     pub(super) const SCATTERED: Lot = Lot {
@@ -184,7 +184,7 @@ impl Cut {
 }
 
 /// How two members who give each other all that they have, and combine it, share that out: each combines one half, and gives the
-/// other what came of it (decisions/0070). So each byte is read and written four times, and not five. A round is a few pieces of
+/// other what came of it (decisions/0005). So each byte is read and written four times, and not five. A round is a few pieces of
 /// contributions and as many of results, each in the tray in which the other's contribution stood that was combined last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halves {
@@ -322,7 +322,7 @@ impl Cargo {
         }
     }
 
-    /// The last pieces go first: what was written or read last is still in the caches (decisions/0075).
+    /// The last pieces go first: what was written or read last is still in the caches (decisions/0005).
     pub(super) fn turn_back(&mut self) {
         match self {
             Cargo::Each { gives, gets, .. } => [gives.is_back, gets.is_back] = [true; 2],
@@ -357,20 +357,20 @@ impl Cargo {
 
 /// What two exchange stands in entries up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
-/// The shortest pieces: what is no longer is in one, which takes less than two of half its length (decisions/0077).
+/// The shortest pieces: what is no longer is in one, which takes less than two of half its length (decisions/0005).
 pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
 /// What goes one way is in a tray up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
-/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0067).
+/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0005).
 const FRESH_BYTES_MAX: usize = 64 << 10;
-/// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0072).
+/// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0005).
 pub const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
 pub const HALVES_FROM: usize = 32 << 10;
 /// The longest pieces then. Longer ones are fewer, which takes less; shorter ones are still in the nearest caches when what was combined is given.
 pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= chunk_bytes_max(2));
-/// From here on pieces go through the long ring (decisions/0072); of sums by halves, as long as a half is.
+/// From here on pieces go through the long ring (decisions/0005); of sums by halves, as long as a half is.
 pub const LONG_FROM: usize = 256 << 10;
 /// Told beside the number of pieces where they do.
 const LONG: u32 = 1 << 31;

@@ -1,6 +1,6 @@
 //! Long operations of more than two members. Data goes in pieces, of which each member has one at a time for all others to read
-//! (decisions/0059); a piece is exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all
-//! slices; or, of short ones, one combines all (decisions/0073). So all wait for all as seldom as can be, which is what counts where members
+//! (decisions/0005); a piece is exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all
+//! slices; or, of short ones, one combines all (decisions/0004). So all wait for all as seldom as can be, which is what counts where members
 //! share cores: whoever waits gives its core away.
 
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Whether what two members exchange is given, or read from the other's memory (decisions/0075), and whether each combines half of a sum or
-//! all of it (decisions/0076): whichever has turned out to be quicker.
+//! Whether what two members exchange is given, or read from the other's memory (decisions/0005), and whether each combines half of a sum or
+//! all of it (decisions/0003): whichever has turned out to be quicker.
 
 use fabric::slots::{Ring, Slots};
 use fabric::tuner::{Alternative, SizeClasses, Tuner};
@@ -38,7 +38,7 @@ const DECIDED: usize = EXCHANGED.count + SUMMED.count;
 const SHORT: u32 = 1 << 31;
 const _: () = assert!(DECIDED < 31);
 /// The long ring has trays that have left the other core's second-level cache when they are read. Of a cache that holds both rings many times
-/// over they never do, and then there is less room in it for the data (decisions/0075).
+/// over they never do, and then there is less room in it for the data (decisions/0005).
 const SHORT_FROM: usize = 1 << 20;
 
 /// What the first of two says in any case.

@@ -1,5 +1,5 @@
 //! What the one thread knows that is in an operation on a board: how far this member is, and, of two, which way data went last, by
-//! which both decide alike whether what goes one way is a message (decisions/0062).
+//! which both decide alike whether what goes one way is a message (decisions/0005).
 
 use fabric::Heap;
 use fabric::slots::{Credit, SLOT_BYTES_MAX};

@@ -2,7 +2,7 @@
 //!
 //! There is no one thing in the kernel to sleep on for both. So a process that has both open and goes to
 //! sleep for the first time begins this thread, which sleeps on tcp's poller and rings the bell in shared
-//! memory (decision 0046).
+//! memory (decision 0007).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! What failures and revocations end, and what members of a communicator tell each other of them (decision 0028).
+//! What failures and revocations end, and what members of a communicator tell each other of them (decision 0013).
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl<L> Core<L> {
         }
     }
 
-    /// Says so to those who may wait behind operations that this process has given up (decision 0043).
+    /// Says so to those who may wait behind operations that this process has given up (decision 0014).
     #[cold]
     pub(crate) fn give_up(&mut self) {
         let given_up = self.failures.given_up();

@@ -1,4 +1,4 @@
-//! Failures, revocations and agreements, for who asks the engine (decision 0028).
+//! Failures, revocations and agreements, for who asks the engine (decision 0013).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Messages of all kinds between three processes, one of which dies at each of its steps in turn: whoever lives has what the
 //! living have sent, whole; what the dead had to do with is either whole or has failed; and nothing goes on for ever
-//! (rules G1, G3, G7 of decision 0028).
+//! (rules G1, G3, G7 of decision 0013).
 
 use std::sync::Arc;
 

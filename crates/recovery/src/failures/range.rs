@@ -1,4 +1,4 @@
-//! How far failures reach: which communicators one revokes by itself (decision 0045).
+//! How far failures reach: which communicators one revokes by itself (decision 0013).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

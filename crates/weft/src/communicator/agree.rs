@@ -1,4 +1,4 @@
-//! How the members of a new communicator agree on its context number and on one more thing (decision 0008).
+//! How the members of a new communicator agree on its context number and on one more thing (decision 0011).
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

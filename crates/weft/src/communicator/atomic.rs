@@ -1,5 +1,5 @@
 //! Collective operations that succeed at all members or at none, and how many have succeeded at each (rules D5 and D6,
-//! decision 0035).
+//! decision 0014).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
 //! Collective operations of few bytes among members that share a node's memory: each writes a line on a board, and reads
-//! the others' (decisions/0029). No message goes.
+//! the others' (decisions/0004). No message goes.
 //!
 //! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
 //! whether a board was to be had, of which rank 0 tells the others once.

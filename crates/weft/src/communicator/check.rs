@@ -1,5 +1,5 @@
 //! `WEFT_CHECK=1`: before a collective operation the members tell each other which one they have called, so that
-//! calls in different orders and with different arguments are reported (decisions/0009).
+//! calls in different orders and with different arguments are reported (decisions/0012).
 //!
 //! ```text
 //! rank 0 <- the others   a card: what was called, in words, a line for what must be the same everywhere and one for what

@@ -1,4 +1,4 @@
-//! Members that have failed (decision 0028).
+//! Members that have failed (decision 0013).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! What processes that have no communicator for it tell each other when their calls do not fit together: the operations
-//! in `strangers` and the leaders in `inter` would else wait for each other for ever (decision 0008).
+//! in `strangers` and the leaders in `inter` would else wait for each other for ever (decision 0011).
 //!
 //! Their messages carry a tag that follows from the arguments of the call. Messages between two processes keep their
 //! order, and a program of one thread is in one such call at a time. So a process that waits for another's message under

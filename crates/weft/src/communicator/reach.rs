@@ -1,4 +1,4 @@
-//! How far failures reach (decision 0045).
+//! How far failures reach (decision 0013).
 
 use messaging::ErrorRange;
 

@@ -1,4 +1,4 @@
-//! The world as it is once new processes have come into the places of the dead (decision 0034).
+//! The world as it is once new processes have come into the places of the dead (decision 0014).
 //!
 //! A new process has a number of its own, so that nothing that was meant for the dead one can reach it, nor the other way
 //! round. The world is made anew, with the new ones in their ranks: another communicator, which comes into the place of the

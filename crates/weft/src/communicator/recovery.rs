@@ -1,4 +1,4 @@
-//! Recovery: members that have failed are taken out of a communicator, or their places are kept blank (decision 0028).
+//! Recovery: members that have failed are taken out of a communicator, or their places are kept blank (decision 0013).
 //!
 //! A communicator that keeps the places of the dead has its blank ranks, and another communicator behind it: that of the
 //! members who live. What all members do together, those do among themselves, with blocks at the places of their ranks; and

@@ -1,4 +1,4 @@
-//! What was made from the world recovers with it (decision 0035): nobody has to ask who has failed, since all have agreed on that
+//! What was made from the world recovers with it (decision 0014): nobody has to ask who has failed, since all have agreed on that
 //! for the world, and the contexts that are needed come out of the same vote.
 
 use std::sync::{Arc, Mutex, Weak};

@@ -1,4 +1,4 @@
-//! Communicators that have shrunk in place (decision 0040): those who live have another one, with other ranks, and whoever
+//! Communicators that have shrunk in place (decision 0014): those who live have another one, with other ranks, and whoever
 //! asks for the one before gets that.
 
 use std::sync::{Arc, OnceLock};

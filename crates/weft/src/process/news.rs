@@ -2,7 +2,7 @@
 //!
 //! Each that is asked for is an end of a stream of its own, so that nobody takes another's news away, and the program may close it when
 //! it likes. Where the launcher writes a ledger, a thread sleeps on that and tells, whatever the program does meanwhile. Elsewhere a
-//! process learns of failures within its calls of MPI only, and it is these that tell (decision 0044).
+//! process learns of failures within its calls of MPI only, and it is these that tell (decision 0013).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;

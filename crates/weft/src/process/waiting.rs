@@ -398,7 +398,7 @@ impl Drop for Waiting<'_> {
 /// So often is looked for what comes by memory, where cores are shared, before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
 /// The same where this process has a core, with short rests: some microseconds, as long as it takes to copy what one piece of a collective
-/// operation holds. Who waits longer says so in lines that the others read and write (decisions/0076).
+/// operation holds. Who waits longer says so in lines that the others read and write (decisions/0003).
 const LOOKS_BEFORE_STANDING: u32 = 192;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;

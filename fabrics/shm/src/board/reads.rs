@@ -1,4 +1,4 @@
-//! What members of a board of two say of reads of each other's memory (docs/decisions/0075).
+//! What members of a board of two say of reads of each other's memory (docs/decisions/0005).
 
 use fabric::UserMemory;
 

@@ -1,4 +1,4 @@
-//! An exchange in which each of two members reads what the other has out of its memory (decisions/0075): no data is written but where it
+//! An exchange in which each of two members reads what the other has out of its memory (decisions/0005): no data is written but where it
 //! belongs. Each is told where to read, and then that the other has read.
 
 use fabric::slots::Slots;

@@ -1,4 +1,4 @@
-//! Ranks that die at a step that is given, and all that must hold then (decision 0028).
+//! Ranks that die at a step that is given, and all that must hold then (decision 0013).
 //!
 //! Each rank is a program that does what programs do that go on: an operation; was it good everywhere? and if not, another
 //! communicator of those who live, and the next operation there. The ranks are not brought in step: one may be in the next

@@ -1,5 +1,5 @@
 //! Operations of one round of two members, without anything that only more members or longer data need: every step of these counts
-//! (decisions/0063, 0084).
+//! (decisions/0005, 0004).
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;

@@ -135,7 +135,7 @@ pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Messages between two who share a core take two to three times as long, since each is asked for (decisions/0073).
+/// Messages between two who share a core take two to three times as long, since each is asked for (decisions/0004).
 #[test]
 fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
     on_a_board(|world| {
