@@ -54,7 +54,8 @@ fn programs_and_floors_are_in_the_tree() {
 
 #[test]
 fn every_gate_of_the_page_is_in_a_row() {
-    let page = std::fs::read_to_string(system_tests::workspace_root().join("docs/generated/performance.md")).unwrap();
+    let page = std::fs::read_to_string(system_tests::workspace_root().join("docs/generated/performance.md"))
+        .unwrap();
     let named: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| G")?.split(' ').next()).collect();
     assert!(named.len() > 10, "the page lists its gates");
