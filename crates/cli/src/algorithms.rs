@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use topology::Machine;
-use weft::collectives::node::{self, Chosen, Setting, Verdicts};
+use weft::collectives::node::{self, ChoiceInputs, SegmentAlgorithm, SegmentChoices};
 use weft::collectives::{
-    Border, Candidate, Collective, Cores, Costs, Each, Forecast, Guide, Link, Nesting, Operator, Reduction,
-    Rooted, Schedule, Shape, forecast,
+    Candidate, Collective, Cores, Costs, Each, Forecast, Hierarchy, HierarchyLevel, Link, Operator,
+    Reduction, Rooted, Schedule, Shape, TuningConfig, forecast,
 };
 use weft::{Besides, Config, CostsFrom, Found, Rank};
 
@@ -120,7 +120,7 @@ pub fn show(operation: &Operation) -> Done {
     }
     let config = Config::from_environment()?;
     let costs = config.costs.find(&config.constants)?;
-    let guide: &'static Guide = Box::leak(Box::new(Guide::new(costs, config.forced)));
+    let guide: &'static TuningConfig = Box::leak(Box::new(TuningConfig::new(costs, config.forced)));
     let cores = if asked.shared_cores { Cores::Shared } else { Cores::Own };
     let shape = Shape::new(Rank(asked.rank), asked.ranks).on(cores).guided_by(guide);
     let seats = seats(asked)?;
@@ -133,21 +133,22 @@ pub fn show(operation: &Operation) -> Done {
 }
 
 /// Where the ranks sit, as asked; nothing where all sit together.
-fn seats(asked: &Asked) -> Result<Option<Nesting>, Box<dyn Error>> {
+fn seats(asked: &Asked) -> Result<Option<Hierarchy>, Box<dyn Error>> {
     let (ranks, nodes) = (asked.ranks, asked.nodes.min(asked.ranks));
     let machine = asked.machine.as_deref().map(Machine::described).transpose();
     let machine = machine.map_err(|error| format!("--machine: {error}\n  {}", error.remedy()))?;
-    let part = |rank: u32, border: Border| {
+    let part = |rank: u32, border: HierarchyLevel| {
         let (node, number, of_node) = dealt(rank, ranks, nodes);
         match (border, &machine) {
-            (Border::Node, _) => Some(node),
+            (HierarchyLevel::Node, _) => Some(node),
             (_, Some(machine)) => parts::described(machine, border, number),
-            (Border::Package, None) => Some(dealt(number, of_node, asked.packages.min(of_node)).0),
+            (HierarchyLevel::Package, None) => Some(dealt(number, of_node, asked.packages.min(of_node)).0),
             _ => None,
         }
     };
-    let kinds = Border::ALL.into_iter().filter(|border| part(0, *border).is_some()).collect::<Vec<_>>();
-    Ok(Nesting::by_parts(ranks, &kinds, part).filter(|seats| seats.widest().is_some()))
+    let kinds =
+        HierarchyLevel::ALL.into_iter().filter(|border| part(0, *border).is_some()).collect::<Vec<_>>();
+    Ok(Hierarchy::by_parts(ranks, &kinds, part).filter(|seats| seats.widest().is_some()))
 }
 
 /// Where one of some ranks is that fill so many places in order, the first ones with one more where it does not come out even: in
@@ -162,7 +163,7 @@ fn dealt(rank: u32, ranks: u32, places: u32) -> (u32, u32, u32) {
 }
 
 /// The shape of ranks that sit so.
-fn seated(seats: &Option<Nesting>, shape: Shape) -> Shape {
+fn seated(seats: &Option<Hierarchy>, shape: Shape) -> Shape {
     match seats {
         Some(seats) => {
             let counting = seats.clone().counting(&shape.guide().costs, shape.cores());
@@ -173,25 +174,27 @@ fn seated(seats: &Option<Nesting>, shape: Shape) -> Shape {
 }
 
 /// `one node of 2 packages, 8 caches`.
-fn places(shape: &Shape, seats: Option<&Nesting>) -> String {
-    let kinds = seats.into_iter().flat_map(Nesting::kinds).filter(|(border, _)| *border != Border::Node);
+fn places(shape: &Shape, seats: Option<&Hierarchy>) -> String {
+    let kinds =
+        seats.into_iter().flat_map(Hierarchy::kinds).filter(|(border, _)| *border != HierarchyLevel::Node);
     let kinds: Vec<String> = kinds.map(|(border, parts)| format!("{parts} {}s", border.part())).collect();
     let nodes = if shape.nodes() == 1 { "one node".to_owned() } else { format!("{} nodes", shape.nodes()) };
     if kinds.is_empty() { nodes } else { format!("{nodes} of {}", kinds.join(", ")) }
 }
 
 /// What lies between the ranks and what it costs, and what does not count.
-fn borders(text: &mut String, shape: &Shape, seats: &Nesting) {
+fn borders(text: &mut String, shape: &Shape, seats: &Hierarchy) {
     let costs = &shape.guide().costs;
-    let counts =
-        |border: Border| shape.nesting().is_some_and(|nesting| nesting.kinds().any(|kind| kind.0 == border));
-    let (counting, others): (Vec<Border>, Vec<Border>) =
+    let counts = |border: HierarchyLevel| {
+        shape.nesting().is_some_and(|nesting| nesting.kinds().any(|kind| kind.0 == border))
+    };
+    let (counting, others): (Vec<HierarchyLevel>, Vec<HierarchyLevel>) =
         seats.kinds().map(|kind| kind.0).partition(|border| counts(*border));
     let mut line = |what: String, link: &Link| {
         let Link { latency_ns, byte_ns, .. } = link;
         let _ = writeln!(text, "  {what:<20} {latency_ns:>8.0} ns {byte_ns:>8.3} ns a byte of long messages");
     };
-    if counting.iter().any(|border| *border != Border::Node) {
+    if counting.iter().any(|border| *border != HierarchyLevel::Node) {
         counting.iter().for_each(|border| line(format!("between {}s", border.part()), costs.over(*border)));
         line("within all of these".to_owned(), &costs.node);
     }
@@ -279,7 +282,7 @@ fn explain(
     asked: &Asked,
     collective: &Collective,
     shape: &Shape,
-    seats: Option<&Nesting>,
+    seats: Option<&Hierarchy>,
     origin: &str,
 ) -> Result<String, Box<dyn Error>> {
     let operation = collective.operation();
@@ -314,7 +317,7 @@ fn explain(
     }
     if let Some(chosen) = through_memory(asked, collective, shape) {
         let since = if chosen.at_once { "the first" } else { "the fourth" };
-        let foretold = chosen.foretold_ns(*collective, shape).map(|ns| format!(", by formula {}", time(ns)));
+        let foretold = chosen.predicted_ns(*collective, shape).map(|ns| format!(", by formula {}", time(ns)));
         let _ = writeln!(
             text,
             "Blocking ones go through memory that all ranks share instead ({}{}), from {since} on a communicator on: see \"What is not \
@@ -336,20 +339,20 @@ fn explain(
 
 /// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters have operators of the program,
 /// which go by messages.
-fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<Chosen> {
-    let setting = Setting {
+fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<SegmentAlgorithm> {
+    let setting = ChoiceInputs {
         here: shape.rank(),
         size: shape.size(),
         cores: shape.cores(),
         costs: &shape.guide().costs,
-        verdicts: &Verdicts::default(),
+        verdicts: &SegmentChoices::default(),
         shape: || shape.clone(),
     };
     let is_on_board = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;
     if !is_on_board || asked.ordered || shape.guide().is_forced() {
         return None;
     }
-    Chosen::of(*collective, &setting)
+    SegmentAlgorithm::of(*collective, &setting)
 }
 
 fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: &[Candidate], chosen: &str) {
@@ -367,7 +370,7 @@ fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: 
             "{mark} {:<20} {:>12} {:>12} {:>8} {:>10} {:>16}",
             candidate.name,
             cell(|of| time(of.ns)),
-            time(candidate.foretold_ns),
+            time(candidate.predicted_ns),
             cell(|of| of.rounds.to_string()),
             cell(|of| of.messages.to_string()),
             cell(|of| of.bytes_most.to_string()),
@@ -455,7 +458,7 @@ mod tests {
 
     fn text(operation: &Operation, forced: &str) -> String {
         let (asked, collective) = operation.described();
-        let guide = Box::leak(Box::new(Guide::new(Costs::BUILT_IN, forced.parse().unwrap())));
+        let guide = Box::leak(Box::new(TuningConfig::new(Costs::BUILT_IN, forced.parse().unwrap())));
         let shape = Shape::new(Rank(asked.rank), asked.ranks).over_nodes(asked.nodes).guided_by(guide);
         explain(asked, &collective, &shape, None, "built-in costs").unwrap()
     }
@@ -496,7 +499,7 @@ mod tests {
             let operation = Operation::Bcast(Asked { packages: 2, shared_cores, ..asked(1 << 20, 32) });
             let (asked, collective) = operation.described();
             let cores = if shared_cores { Cores::Shared } else { Cores::Own };
-            let guide = Box::leak(Box::new(Guide::new(costs, weft::collectives::Forced::NOTHING)));
+            let guide = Box::leak(Box::new(TuningConfig::new(costs, weft::collectives::Forced::NOTHING)));
             let shape = Shape::new(Rank(0), 32).on(cores).guided_by(guide);
             let seats = seats(asked).unwrap();
             explain(asked, &collective, &seated(&seats, shape), seats.as_ref(), "some costs").unwrap()
@@ -519,7 +522,7 @@ mod tests {
             let (asked, collective) = operation.described();
             let costs = "weft costs 1;package 400 0.5 8192 1200 0.2;cache 250 0.3 8192 1200 0.1";
             let forced = weft::collectives::Forced::NOTHING;
-            let guide = Box::leak(Box::new(Guide::new(Costs::decode(costs).unwrap(), forced)));
+            let guide = Box::leak(Box::new(TuningConfig::new(Costs::decode(costs).unwrap(), forced)));
             let seats = seats(asked).map_err(|error| error.to_string())?;
             let shape = seated(&seats, Shape::new(Rank(0), ranks).guided_by(guide));
             Ok::<_, String>(explain(asked, &collective, &shape, seats.as_ref(), "some costs").unwrap())

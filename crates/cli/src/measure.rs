@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use topology::{CpuSet, Host, bind_current_thread, cpus_allowed};
-use weft::collectives::Border;
+use weft::collectives::HierarchyLevel;
 use weft::lanes::{Effort, Measured};
 use weft::{Besides, Communicator, Config, Constants, Line, Owner, Rank, Session, Threads, lanes};
 
@@ -48,7 +48,7 @@ fn between(world: &Communicator, other: Rank, config: &Config) -> weft::Result<(
 }
 
 /// What is kept of what was found, from narrow to wide; the first is of the nearest cores.
-fn judged(found: &[(Option<Border>, (Measured, f64))]) -> (Constants, Besides) {
+fn judged(found: &[(Option<HierarchyLevel>, (Measured, f64))]) -> (Constants, Besides) {
     let nearest = found.first().map(|(_, (measured, message_ns))| (fitted(measured), *message_ns));
     let (near, message_ns) = nearest.unwrap_or((Fitted::default(), f64::INFINITY));
     let step_ns = near.hand_over_ns.map(|hand_over_ns| (message_ns - hand_over_ns) / 2.0);
@@ -119,11 +119,12 @@ mod tests {
     #[test]
     fn what_is_within_reason_is_kept() {
         let far = measured(400.0, Line { byte_ns: 0.2, ..COPY }, PULL);
-        let found = [(None, (measured(150.0, COPY, PULL), 310.0)), (Some(Border::Package), (far, 700.0))];
+        let found =
+            [(None, (measured(150.0, COPY, PULL), 310.0)), (Some(HierarchyLevel::Package), (far, 700.0))];
         let (constants, besides) = judged(&found);
         assert!(is_like(constants.copy, COPY) && is_like(constants.pull.unwrap(), PULL), "{constants:?}");
         assert_eq!((constants.hand_over_ns, besides.step_ns), (150.0, Some(80.0)));
-        let [(Border::Package, far)] = besides.over[..] else { panic!("{besides:?}") };
+        let [(HierarchyLevel::Package, far)] = besides.over[..] else { panic!("{besides:?}") };
         assert_eq!((far.hand_over_ns, is_like(far.copy, COPY)), (400.0, false));
     }
 
@@ -132,7 +133,7 @@ mod tests {
         let slow = Line { fixed_ns: 1e6, byte_ns: 0.1 };
         let near = measured(9000.0, slow, PULL);
         let far = measured(400.0, COPY, slow);
-        let found = [(None, (near, 1e6)), (Some(Border::Cache), (far, 1e3))];
+        let found = [(None, (near, 1e6)), (Some(HierarchyLevel::Cache), (far, 1e3))];
         let (constants, besides) = judged(&found);
         let built_in = Constants::BUILT_IN;
         assert_eq!((constants.hand_over_ns, constants.copy), (built_in.hand_over_ns, built_in.copy));

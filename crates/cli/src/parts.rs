@@ -1,30 +1,30 @@
 //! What the parts of a machine are for the choice of collective algorithms.
 
 use topology::{CpuSet, Host, Level, Machine};
-use weft::collectives::Border;
+use weft::collectives::HierarchyLevel;
 
 /// On which part of that kind of a described machine the process of that number on its node sits.
-pub fn described(machine: &Machine, border: Border, process: u32) -> Option<u32> {
+pub fn described(machine: &Machine, border: HierarchyLevel, process: u32) -> Option<u32> {
     let level = levels(border).iter().find(|level| machine.count(**level) > 0)?;
     machine.seat_in_turn(process).part(*level)
 }
 
 /// What lies between two cpus of a host; nothing where they share all that the kernel tells of.
-fn border(host: &Host, one: usize, other: usize) -> Option<Border> {
+fn border(host: &Host, one: usize, other: usize) -> Option<HierarchyLevel> {
     let both = CpuSet::from_iter([one, other]);
-    let are_apart = |border: &Border| {
+    let are_apart = |border: &HierarchyLevel| {
         let mut kinds = levels(*border).iter().map(|level| host.parts(*level, &both));
         kinds.find(|parts| !parts.is_empty()).is_some_and(|parts| parts.len() > 1)
     };
-    Border::ALL.into_iter().find(are_apart)
+    HierarchyLevel::ALL.into_iter().find(are_apart)
 }
 
 /// A cpu of the first core, and behind it one of the first core that is each kind of border away from it, from near to far.
-pub fn cores_apart(host: &Host, allowed: &CpuSet) -> Vec<(Option<Border>, usize)> {
+pub fn cores_apart(host: &Host, allowed: &CpuSet) -> Vec<(Option<HierarchyLevel>, usize)> {
     let cores = host.cores(allowed);
     let mut cpus = cores.iter().filter_map(|core| core.cpus.iter().next());
     let Some(first) = cpus.next() else { return Vec::new() };
-    let mut found: Vec<(Option<Border>, usize)> = Vec::new();
+    let mut found: Vec<(Option<HierarchyLevel>, usize)> = Vec::new();
     for cpu in cpus {
         let border = border(host, first, cpu);
         if found.iter().all(|(known, _)| *known != border) {
@@ -36,12 +36,12 @@ pub fn cores_apart(host: &Host, allowed: &CpuSet) -> Vec<(Option<Border>, usize)
 }
 
 /// What the machine calls such parts; the first that there is.
-pub fn levels(border: Border) -> &'static [Level] {
+pub fn levels(border: HierarchyLevel) -> &'static [Level] {
     match border {
-        Border::Node => &[],
-        Border::Package => &[Level::Package],
-        Border::Numa => &[Level::NumaNode],
-        Border::Cache => &[Level::L3Cache, Level::L2Cache],
+        HierarchyLevel::Node => &[],
+        HierarchyLevel::Package => &[Level::Package],
+        HierarchyLevel::Numa => &[Level::NumaNode],
+        HierarchyLevel::Cache => &[Level::L3Cache, Level::L2Cache],
     }
 }
 
@@ -68,8 +68,11 @@ mod tests {
         let host = Host::at(root.path());
         let apart = |cpus: &[usize]| cores_apart(&host, &cpus.iter().copied().collect());
         let all: Vec<usize> = (0..16).collect();
-        assert_eq!(apart(&all), [(None, 0), (None, 2), (Some(Border::Cache), 4), (Some(Border::Package), 8)]);
-        assert_eq!(apart(&[1, 9, 15]), [(None, 1), (Some(Border::Package), 9)]);
+        assert_eq!(
+            apart(&all),
+            [(None, 0), (None, 2), (Some(HierarchyLevel::Cache), 4), (Some(HierarchyLevel::Package), 8)]
+        );
+        assert_eq!(apart(&[1, 9, 15]), [(None, 1), (Some(HierarchyLevel::Package), 9)]);
         assert_eq!((apart(&[0, 1]), apart(&[])), (vec![(None, 0)], vec![]));
     }
 }

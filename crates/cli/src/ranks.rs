@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Rlimit};
 
-use weft::launch::{LedgerWriter, Pulses, WaitStatesReader};
+use weft::launch::{FailureLogWriter, LivenessDescriptors, WaitStatesReader};
 
 use crate::options::Input;
 use crate::output::{Lines, Route};
@@ -51,9 +51,9 @@ pub struct Shared {
     /// The fabrics that are left where there can be no such memory.
     pub fabrics: Option<String>,
     /// Where it is written which ranks have failed, in a job that goes on without them.
-    pub ledger: Option<LedgerWriter>,
+    pub ledger: Option<FailureLogWriter>,
     /// Where the launcher sees, in the same job, that a rank ends.
-    pub pulses: Option<Arc<Pulses>>,
+    pub pulses: Option<Arc<LivenessDescriptors>>,
     /// How output and errors of each rank reach the launcher's.
     pub routes: [Route; 2],
     /// Where ranks write what their calls wait for.
@@ -110,22 +110,24 @@ fn other_fabrics(plan: &Plan) -> Option<String> {
 }
 
 /// Where ranks read who has failed, made once for a job that goes on without them.
-pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<LedgerWriter>> {
+pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<FailureLogWriter>> {
     if !plan.survives {
         return Ok(None);
     }
     // It is adopted with a description of its own, as every process does.
     let segment =
         segment.map(|file| weft::launch::anew(file.as_raw_fd())).transpose().map_err(io::Error::from)?;
-    LedgerWriter::create(plan.ranks + plan.restarts, segment).map(Some).map_err(io::Error::other)
+    FailureLogWriter::create(plan.ranks + plan.restarts, segment).map(Some).map_err(io::Error::other)
 }
 
 /// Where the launcher sees that a rank ends, made once for a job that goes on without it.
-pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<Pulses>>> {
+pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<LivenessDescriptors>>> {
     if !plan.survives {
         return Ok(None);
     }
-    Pulses::create(plan.ranks + plan.restarts).map(|pulses| Some(Arc::new(pulses))).map_err(io::Error::other)
+    LivenessDescriptors::create(plan.ranks + plan.restarts)
+        .map(|pulses| Some(Arc::new(pulses)))
+        .map_err(io::Error::other)
 }
 
 /// Where the launcher reads what the calls of ranks wait for; none where there is no memory for it: the job does well without.
@@ -150,8 +152,8 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         None => command.env_remove(REBUILT),
     };
     let streams = streams(&mut command, plan, rank, shared)?;
-    let ledger = shared.ledger.iter().flat_map(LedgerWriter::files);
-    let pulses = shared.pulses.as_deref().map(Pulses::file);
+    let ledger = shared.ledger.iter().flat_map(FailureLogWriter::files);
+    let pulses = shared.pulses.as_deref().map(LivenessDescriptors::file);
     let wait_states = shared.wait_states.as_ref().map(WaitStatesReader::file);
     let descriptors = std::iter::once(&theirs)
         .chain(&shared.segment)

@@ -3,20 +3,24 @@
 use rustix::thread::CpuSet;
 use topology::Host;
 use weft::Parts;
-use weft::collectives::{Border, Costs};
+use weft::collectives::{Costs, HierarchyLevel};
 
 use crate::parts::levels;
 
 /// The parts that count by the costs, as a text that all ranks are told; nothing where there are none of which ranks sit on several.
 /// `number` says on which one of a kind a rank sits, if on one.
-pub fn parts(costs: &Costs, ranks: u32, number: impl Fn(Border, u32) -> Option<u32>) -> Option<String> {
-    let counts = |border: &Border| *border != Border::Node && costs.told(*border).is_some();
-    let kinds = Border::ALL.into_iter().filter(counts).filter_map(|border| {
+pub fn parts(
+    costs: &Costs,
+    ranks: u32,
+    number: impl Fn(HierarchyLevel, u32) -> Option<u32>,
+) -> Option<String> {
+    let counts = |border: &HierarchyLevel| *border != HierarchyLevel::Node && costs.told(*border).is_some();
+    let kinds = HierarchyLevel::ALL.into_iter().filter(counts).filter_map(|border| {
         let numbers = (0..ranks).map(|rank| number(border, rank)).collect::<Option<Vec<u32>>>()?;
         let are_several = numbers.iter().any(|number| *number != numbers[0]);
         are_several.then_some((border, numbers))
     });
-    let kinds: Vec<(Border, Vec<u32>)> = kinds.collect();
+    let kinds: Vec<(HierarchyLevel, Vec<u32>)> = kinds.collect();
     (!kinds.is_empty()).then(|| Parts::encode(&kinds))
 }
 
@@ -25,7 +29,7 @@ pub struct Bound {
     /// The cpus of each rank.
     ranks: Vec<topology::CpuSet>,
     /// The parts of each kind that the ranks are bound to.
-    parts: Vec<(Border, Vec<topology::CpuSet>)>,
+    parts: Vec<(HierarchyLevel, Vec<topology::CpuSet>)>,
 }
 
 impl Bound {
@@ -36,12 +40,13 @@ impl Bound {
         let parts = |border| {
             levels(border).iter().map(|level| host.parts(*level, &cpus)).find(|parts| !parts.is_empty())
         };
-        let parts = Border::ALL.into_iter().filter_map(|border| Some((border, parts(border)?))).collect();
+        let parts =
+            HierarchyLevel::ALL.into_iter().filter_map(|border| Some((border, parts(border)?))).collect();
         Bound { ranks, parts }
     }
 
     /// On which one of that kind a rank is bound; none where on several, or where the kernel does not tell.
-    pub fn number(&self, border: Border, rank: u32) -> Option<u32> {
+    pub fn number(&self, border: HierarchyLevel, rank: u32) -> Option<u32> {
         let (_, parts) = self.parts.iter().find(|(kind, _)| *kind == border)?;
         let cpus = self.ranks.get(rank as usize)?;
         parts.iter().position(|part| cpus.is_subset(part)).map(|number| number as u32)

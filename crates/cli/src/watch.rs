@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use weft::launch::Pulses;
+use weft::launch::LivenessDescriptors;
 
 /// Where the numbers of processes can be read that have ended.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch. Where the system cannot watch so the ends of ranks are told of when they have been reaped, as without.
-    pub fn begin(pulses: Arc<Pulses>) -> io::Result<Watch> {
+    pub fn begin(pulses: Arc<LivenessDescriptors>) -> io::Result<Watch> {
         let (numbers, told) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&numbers, OFlags::NONBLOCK)?;
         let kept = told.try_clone()?;

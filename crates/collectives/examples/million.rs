@@ -14,8 +14,8 @@ mod common;
 use std::sync::Arc;
 
 use collectives::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, ReduceScatter,
-    Run, Schedule, Shape, Step,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Hierarchy, HierarchyLevel, Operator, Rank, Reduce,
+    ReduceScatter, Run, Schedule, Shape, Step,
 };
 use common::counting::{Count, Walk};
 
@@ -121,7 +121,8 @@ fn exchanges() {
 
 fn print(line: &Line<'_>) {
     let runs = [Run { groups: line.ranks / PER_NODE, size: PER_NODE }];
-    let nesting = Arc::new(Nesting::new(&[], &[(Border::Node, runs.to_vec())]).expect("equal nodes"));
+    let nesting =
+        Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("equal nodes"));
     let one = |rank| (line.make)(&Shape::new(Rank(rank), line.ranks).nested(nesting.clone()));
     let node = |rank| rank / PER_NODE;
     let (count, rounds) = match line.rounds {

@@ -19,7 +19,7 @@ pub enum Allgather {
     Bruck,
     /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
     Ring,
-    /// Round a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies where the
+    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies where the
     /// blocks stand one behind the other; a message passes the last rank's block in two pieces.
     Circulant,
     /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not comes to it

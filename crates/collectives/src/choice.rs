@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use messaging::Rank;
 
 use crate::collective::{Collective, Reduction, Rooted};
+use crate::cost_model::{CostModel, SegmentRound};
 use crate::costs::Costs;
-use crate::effort::{Round, Terrain};
-use crate::names::{Forced, OPERATIONS, Operation, Way, with_ways};
+use crate::names::{Algorithm, Forced, OPERATIONS, Operation, with_ways};
 use crate::schedule::Step;
 use crate::shape::{Cores, Operator, Shape};
 
 /// By what algorithms are chosen; the same at all ranks of a job.
 #[derive(Debug)]
-pub struct Guide {
+pub struct TuningConfig {
     /// What things take.
     pub costs: Costs,
     /// What was asked for.
@@ -28,16 +28,16 @@ pub struct Guide {
     one_message_of_two: OnceLock<OneMessageOfTwo>,
 }
 
-impl Guide {
+impl TuningConfig {
     /// By these costs, and by force where something is forced.
     #[must_use]
-    pub const fn new(costs: Costs, forced: Forced) -> Guide {
-        Guide { costs, forced, passed_over: AtomicU32::new(0), one_message_of_two: OnceLock::new() }
+    pub const fn new(costs: Costs, forced: Forced) -> TuningConfig {
+        TuningConfig { costs, forced, passed_over: AtomicU32::new(0), one_message_of_two: OnceLock::new() }
     }
 
     /// By the built-in costs, with nothing forced.
     #[must_use]
-    pub fn built_in() -> &'static Guide {
+    pub fn built_in() -> &'static TuningConfig {
         &BUILT_IN
     }
 
@@ -91,15 +91,15 @@ impl Guide {
     }
 }
 
-impl PartialEq for Guide {
+impl PartialEq for TuningConfig {
     /// Whether they choose the same.
-    fn eq(&self, other: &Guide) -> bool {
+    fn eq(&self, other: &TuningConfig) -> bool {
         self.costs == other.costs && self.forced == other.forced
     }
 }
 
 /// The guide where nothing else is said.
-pub(crate) static BUILT_IN: Guide = Guide::new(Costs::BUILT_IN, Forced::NOTHING);
+pub(crate) static BUILT_IN: TuningConfig = TuningConfig::new(Costs::BUILT_IN, Forced::NOTHING);
 
 /// What is asked of an operation, as far as it matters to a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,9 +121,9 @@ impl Asked {
 }
 
 /// The way to do it.
-pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
+pub(crate) fn choose<W: Algorithm>(shape: &Shape, asked: Asked) -> W {
     let guide = shape.guide();
-    let terrain = Terrain::of(shape);
+    let terrain = CostModel::of(shape);
     if let Some(way) = W::forced(&guide.forced).filter(|_| !shape.is_part()) {
         if way.effort(&terrain, asked).is_some() {
             return way;
@@ -134,8 +134,8 @@ pub(crate) fn choose<W: Way>(shape: &Shape, asked: Asked) -> W {
 }
 
 /// All ways that serve, by name, with what each is foretold to take.
-pub(crate) fn candidates<W: Way>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
-    let terrain = Terrain::of(shape);
+pub(crate) fn candidates<W: Algorithm>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
+    let terrain = CostModel::of(shape);
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
     W::ALL.iter().filter_map(foretold).collect()
 }
@@ -145,11 +145,12 @@ pub(crate) fn best_through_segment(
     shape: &Shape,
     operation: Operation,
     asked: Asked,
-    ways: impl IntoIterator<Item = Option<Vec<Round>>>,
+    ways: impl IntoIterator<Item = Option<Vec<SegmentRound>>>,
 ) -> Option<usize> {
-    let terrain = Terrain::of(shape);
-    let ns =
-        |(place, rounds): (usize, Option<Vec<Round>>)| Some((place, terrain.through_segment_ns(&rounds?)));
+    let terrain = CostModel::of(shape);
+    let ns = |(place, rounds): (usize, Option<Vec<SegmentRound>>)| {
+        Some((place, terrain.through_segment_ns(&rounds?)))
+    };
     let (best, best_ns) =
         ways.into_iter().enumerate().filter_map(ns).min_by(|one, other| one.1.total_cmp(&other.1))?;
     let by_messages =
@@ -209,8 +210,8 @@ mod tests {
         Shape::new(Rank(size - 1), size)
     }
 
-    fn guide(costs: Costs, forced: &str) -> &'static Guide {
-        Box::leak(Box::new(Guide::new(costs, forced.parse().expect("known names"))))
+    fn guide(costs: Costs, forced: &str) -> &'static TuningConfig {
+        Box::leak(Box::new(TuningConfig::new(costs, forced.parse().expect("known names"))))
     }
 
     #[test]

@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Round by round, with all ranks at once: everybody gives and takes at most one piece, gives what it has, and
+    /// SegmentRound by round, with all ranks at once: everybody gives and takes at most one piece, gives what it has, and
     /// to somebody who takes it in this round.
     #[test]
     fn all_pieces_are_everywhere_in_as_few_rounds_as_can_be() {

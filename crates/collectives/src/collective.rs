@@ -3,7 +3,7 @@
 use messaging::Rank;
 
 use crate::choice::{self, Asked};
-use crate::names::{Operation, Way, with_ways};
+use crate::names::{Algorithm, Operation, with_ways};
 use crate::shape::{Operator, Shape};
 use crate::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter, Schedule,
@@ -81,7 +81,7 @@ pub struct Candidate {
     /// Its name.
     pub name: &'static str,
     /// What it is foretold to take by the formula that a choice looks at, in nanoseconds.
-    pub foretold_ns: f64,
+    pub predicted_ns: f64,
 }
 
 impl Collective {
@@ -114,7 +114,7 @@ impl Collective {
     pub fn candidates(&self, shape: &Shape) -> Vec<Candidate> {
         let (operation, asked) = self.asked();
         let all = with_ways!(operation, W => choice::candidates::<W>(shape, asked), else Vec::new());
-        all.into_iter().map(|(name, foretold_ns)| Candidate { name, foretold_ns }).collect()
+        all.into_iter().map(|(name, foretold_ns)| Candidate { name, predicted_ns: foretold_ns }).collect()
     }
 
     /// The name of the algorithm that [`Collective::schedule`] takes; none where there is no choice.

@@ -45,7 +45,7 @@ pub struct Costs {
 
 /// What lies between two ranks: the widest kind of part that does not hold both. From narrow to wide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Border {
+pub enum HierarchyLevel {
     /// They share a NUMA node, and no cache.
     Cache,
     /// They share a package, and no NUMA node.
@@ -56,15 +56,16 @@ pub enum Border {
     Node,
 }
 
-impl Border {
+impl HierarchyLevel {
     /// All there are, from wide to narrow.
-    pub const ALL: [Border; 4] = [Border::Node, Border::Package, Border::Numa, Border::Cache];
+    pub const ALL: [HierarchyLevel; 4] =
+        [HierarchyLevel::Node, HierarchyLevel::Package, HierarchyLevel::Numa, HierarchyLevel::Cache];
 
     /// The one word for it in files and variables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Border::Numa => "numa",
+            HierarchyLevel::Numa => "numa",
             other => other.part(),
         }
     }
@@ -73,10 +74,10 @@ impl Border {
     #[must_use]
     pub fn part(self) -> &'static str {
         match self {
-            Border::Node => "node",
-            Border::Package => "package",
-            Border::Numa => "NUMA node",
-            Border::Cache => "cache",
+            HierarchyLevel::Node => "node",
+            HierarchyLevel::Package => "package",
+            HierarchyLevel::Numa => "NUMA node",
+            HierarchyLevel::Cache => "cache",
         }
     }
 }
@@ -147,26 +148,27 @@ impl Costs {
 
     /// The link over a border: where nobody has told, that of the next narrower one of which somebody has.
     #[must_use]
-    pub fn over(&self, border: Border) -> &Link {
+    pub fn over(&self, border: HierarchyLevel) -> &Link {
         let told = match border {
-            Border::Node => Some(&self.network),
-            Border::Package => {
-                self.told(Border::Package).or(self.told(Border::Numa)).or(self.told(Border::Cache))
-            }
-            Border::Numa => self.told(Border::Numa).or(self.told(Border::Cache)),
-            Border::Cache => self.told(Border::Cache),
+            HierarchyLevel::Node => Some(&self.network),
+            HierarchyLevel::Package => self
+                .told(HierarchyLevel::Package)
+                .or(self.told(HierarchyLevel::Numa))
+                .or(self.told(HierarchyLevel::Cache)),
+            HierarchyLevel::Numa => self.told(HierarchyLevel::Numa).or(self.told(HierarchyLevel::Cache)),
+            HierarchyLevel::Cache => self.told(HierarchyLevel::Cache),
         };
         told.unwrap_or(&self.node)
     }
 
     /// The link over a border, if somebody has told of it. Between nodes somebody always has.
     #[must_use]
-    pub fn told(&self, border: Border) -> Option<&Link> {
+    pub fn told(&self, border: HierarchyLevel) -> Option<&Link> {
         match border {
-            Border::Node => Some(&self.network),
-            Border::Package => self.package.as_ref(),
-            Border::Numa => self.numa.as_ref(),
-            Border::Cache => self.cache.as_ref(),
+            HierarchyLevel::Node => Some(&self.network),
+            HierarchyLevel::Package => self.package.as_ref(),
+            HierarchyLevel::Numa => self.numa.as_ref(),
+            HierarchyLevel::Cache => self.cache.as_ref(),
         }
     }
 
@@ -179,7 +181,8 @@ impl Costs {
     /// Whether two ranks of a node copy long data through memory that both have as quickly as one of them reads it out of the other's.
     #[must_use]
     pub fn copies_are_quick(&self) -> bool {
-        let within = [Border::Cache, Border::Numa, Border::Package].map(|border| self.told(border));
+        let within = [HierarchyLevel::Cache, HierarchyLevel::Numa, HierarchyLevel::Package]
+            .map(|border| self.told(border));
         let mut links = within.into_iter().flatten().chain([&self.node]);
         links.all(|link| link.eager_byte_ns <= link.byte_ns)
     }
@@ -350,7 +353,7 @@ mod tests {
     #[test]
     fn what_nobody_has_told_is_as_within() {
         let link = |latency_ns: f64| Link { latency_ns, ..Costs::BUILT_IN.node };
-        let over = |costs: &Costs| Border::ALL.map(|border| costs.over(border).latency_ns);
+        let over = |costs: &Costs| HierarchyLevel::ALL.map(|border| costs.over(border).latency_ns);
         let told = Costs { node: link(1.0), network: link(9.0), ..Costs::BUILT_IN };
         assert_eq!((over(&told), told.know_parts()), ([9.0, 1.0, 1.0, 1.0], false));
         let of_cache = Costs { cache: Some(link(2.0)), ..told };

@@ -100,15 +100,15 @@ pub const COMBINED_BY_ALL_BYTES_MAX: usize = 8 << 10;
 /// Where contributions are put one behind the other so that a few calls combine all of them, in the order of
 /// [`combining_order`]: what is combined in one round of it are two runs of places.
 #[derive(Clone, Copy, Debug)]
-pub struct Halves {
+pub struct BitReversedOrder {
     core: Core,
 }
 
-impl Halves {
+impl BitReversedOrder {
     /// Those of so many ranks, of which there is at least one; there are as many places.
     #[must_use]
-    pub fn of(size: u32) -> Halves {
-        Halves { core: Core::new(size) }
+    pub fn of(size: u32) -> BitReversedOrder {
+        BitReversedOrder { core: Core::new(size) }
     }
 
     /// The place of a rank's contribution.

@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::choice::Asked;
-use crate::effort::{Effort, Terrain};
+use crate::cost_model::{CostModel, PredictedCost};
 use crate::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, ReduceScatter, Scatter};
 
 /// A way to do an operation.
-pub(crate) trait Way: Copy + PartialEq + 'static {
+pub(crate) trait Algorithm: Copy + PartialEq + 'static {
     /// The operation, in lower case.
     const OPERATION: &'static str;
     /// Every way there is.
@@ -18,7 +18,7 @@ pub(crate) trait Way: Copy + PartialEq + 'static {
     fn name(self) -> &'static str;
 
     /// What it takes; `None` where it does not serve.
-    fn effort(self, terrain: &Terrain<'_>, asked: Asked) -> Option<Effort>;
+    fn effort(self, terrain: &CostModel<'_>, asked: Asked) -> Option<PredictedCost>;
 
     /// The one that was asked for.
     fn forced(forced: &Forced) -> Option<Self>;
@@ -96,7 +96,7 @@ macro_rules! named {
             pub const ALL: [$way; [$($name),+].len()] = [$($way::$variant),+];
         }
 
-        impl Way for $way {
+        impl Algorithm for $way {
             const OPERATION: &'static str = stringify!($operation);
             const ALL: &'static [$way] = &$way::ALL;
 
@@ -106,7 +106,7 @@ macro_rules! named {
                 }
             }
 
-            fn effort(self, terrain: &Terrain<'_>, asked: Asked) -> Option<Effort> {
+            fn effort(self, terrain: &CostModel<'_>, asked: Asked) -> Option<PredictedCost> {
                 terrain.$operation(self, asked)
             }
 
@@ -257,7 +257,7 @@ impl Forced {
         macro_rules! find {
             ($way:ident, $forced:expr) => {
                 if operation == $way::OPERATION {
-                    return $way::forced($forced).map(Way::name);
+                    return $way::forced($forced).map(Algorithm::name);
                 }
             };
         }
@@ -316,7 +316,7 @@ pub fn names_of(operation: &str) -> Vec<&'static str> {
     macro_rules! list {
         ($way:ident) => {
             if operation == $way::OPERATION {
-                return <$way as Way>::ALL.iter().map(|way| way.name()).collect();
+                return <$way as Algorithm>::ALL.iter().map(|way| way.name()).collect();
             }
         };
     }

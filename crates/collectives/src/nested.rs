@@ -2,7 +2,7 @@
 //!
 //! The parts are the widest that are known, nodes or parts of one node. Each operation is put together of the same
 //! operation, or others, among fewer ranks: those of a part, or one rank of each part. Which ranks those are, and who leads, says
-//! [`Nesting`]. Among the ranks of a part the operation is chosen anew, and may go by narrower parts in turn. Where nothing is
+//! [`Hierarchy`]. Among the ranks of a part the operation is chosen anew, and may go by narrower parts in turn. Where nothing is
 //! known of parts, it is the operation without.
 //!
 //! A reduction in which the order of operands matters needs places in the order of ranks: then each part stands for a run
@@ -16,8 +16,8 @@ use crate::allgather::Allgather;
 use crate::allreduce::Allreduce;
 use crate::blocks::{Block, Blocks};
 use crate::circulant::Circulant;
-use crate::costs::Border;
-use crate::nesting::{Group, Nesting};
+use crate::costs::HierarchyLevel;
+use crate::hierarchy::{Group, Hierarchy};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape};
 use crate::tree::Tree;
@@ -26,8 +26,8 @@ pub(crate) use blocks::{alltoall, reduce_scatter, reduce_scatter_in_slices};
 
 /// The widest parts as one rank sees them.
 struct Here<'a> {
-    nesting: &'a Nesting,
-    border: Border,
+    nesting: &'a Hierarchy,
+    border: HierarchyLevel,
     /// The part that this rank is in.
     part: Group,
     /// The place of the rank that leads its part whichever that is.
@@ -38,7 +38,7 @@ struct Here<'a> {
 
 impl<'a> Here<'a> {
     /// Where `root` leads its part; the others are led by their first places. None where all ranks sit together.
-    fn new(nesting: &'a Nesting, shape: &Shape, root: Rank) -> Option<Here<'a>> {
+    fn new(nesting: &'a Hierarchy, shape: &Shape, root: Rank) -> Option<Here<'a>> {
         let (place, top) = (nesting.place(shape.rank()), nesting.place(root));
         let part = nesting.part_at(place);
         let local = shape.within(Rank(place - part.first), part.size(), nesting.inside(part));
@@ -46,7 +46,7 @@ impl<'a> Here<'a> {
     }
 
     /// The same where the first place of all leads.
-    fn of_first(nesting: &'a Nesting, shape: &Shape) -> Option<Here<'a>> {
+    fn of_first(nesting: &'a Hierarchy, shape: &Shape) -> Option<Here<'a>> {
         Here::new(nesting, shape, nesting.rank(0))
     }
 
@@ -189,7 +189,7 @@ fn to_leader(
 }
 
 /// Who sits where, if a reduction by this operator may go by it.
-fn for_operator(shape: &Shape, operator: Operator) -> Option<&Nesting> {
+fn for_operator(shape: &Shape, operator: Operator) -> Option<&Hierarchy> {
     shape.nesting().filter(|nesting| operator.commutative || nesting.is_straight())
 }
 

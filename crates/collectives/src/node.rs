@@ -1,37 +1,37 @@
 //! Collective operations of the members of one node through a segment with slots ([`fabric::slots`]), instead of by messages.
 //!
-//! A [`Role`] is what one member does in an operation. [`Chosen`] is how the operation goes through the segment, which its lengths and
-//! the number of members decide; all members decide alike. [`Visit`] carries the operation out, from the first slot that this member
+//! A [`MemberRole`] is what one member does in an operation. [`SegmentAlgorithm`] is how the operation goes through the segment, which its lengths and
+//! the number of members decide; all members decide alike. [`SegmentOperation`] carries the operation out, from the first slot that this member
 //! writes to the last that it consumes; [`Pending`] does so piecewise, for nonblocking operations. Both reach shared memory through
 //! [`Slots`] alone, and everything else through [`Member`]: who this member is, how it waits and what ends its wait. So the same code
 //! runs over a job's shared memory and over the plain memory of the simulation, where every order of steps and every death can be tried.
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `chosen` | which operation goes how, and which one does not go through the segment |
-//! | `plan`, `of_two` | one round: what a member's slot holds, whose slots it reads, what becomes of them |
-//! | `pairs`, `facing` | blocks whose lengths only their two ends know; neighbours of a topology of two |
-//! | `pieces`, `carry`, `passage` | long data of two members in chunks, both ways at once |
+//! | `segment_algorithm` | which operation goes how, and which one does not go through the segment |
+//! | `plan`, `two_ranks` | one round: what a member's slot holds, whose slots it reads, what becomes of them |
+//! | `pairwise`, `neighbour_exchange` | blocks whose lengths only their two ends know; neighbours of a topology of two |
+//! | `chunking`, `long_data`, `pipelined_transfer` | long data of two members in chunks, both ways at once |
 //! | `tree` | sums and barriers of many members that have cores of their own |
-//! | `several` | long data of three and more, in chunks |
-//! | `verdicts` | whether three and more go through the segment or by messages, by what both are foretold to take |
+//! | `n_ranks` | long data of three and more, in chunks |
+//! | `segment_choices` | whether three and more go through the segment or by messages, by what both are foretold to take |
 //! | `tuners` | which of two ways each of these goes, by what both took ([`fabric::tuner`]) |
-//! | `pending` | an operation of one round that goes on after the call that began it |
+//! | `nonblocking` | an operation of one round that goes on after the call that began it |
 
-mod carry;
-mod chosen;
-mod facing;
-mod of_two;
-mod pairs;
-mod passage;
-mod pending;
-pub mod pieces;
+pub mod chunking;
+mod long_data;
+pub mod n_ranks;
+mod neighbour_exchange;
+mod nonblocking;
+mod pairwise;
+mod pipelined_transfer;
 mod plan;
-pub mod several;
+mod segment_algorithm;
+mod segment_choices;
+mod segment_state;
 mod tree;
 pub mod tuners;
-mod turn;
-mod verdicts;
+mod two_ranks;
 
 use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
 use fabric::{Heap, Payload, UserMemory};
@@ -39,24 +39,24 @@ use messaging::{Failure, Rank};
 
 pub use fabric::slots::MEMBERS_MAX;
 
-pub use self::chosen::{Chosen, Role, Setting};
-pub use self::facing::Around;
-pub use self::of_two::OfTwo;
-use self::pairs::Pairs;
-pub use self::pairs::Rest;
-pub use self::pending::{Pending, PendingPlan};
-use self::pieces::is_whole;
-use self::plan::{Hears, Plan, ROOM_BYTES, Then};
+use self::chunking::is_whole;
+pub use self::neighbour_exchange::NeighbourExchange;
+pub use self::nonblocking::{NonblockingOperation, NonblockingPlan};
+pub use self::pairwise::LongBlocks;
+use self::pairwise::PairwiseBlocks;
 pub use self::plan::{Operands, others};
-pub use self::turn::{Flow, Turn};
-pub use self::verdicts::Verdicts;
+use self::plan::{ROOM_BYTES, SegmentPlan, Sources, Use};
+pub use self::segment_algorithm::{ChoiceInputs, MemberRole, SegmentAlgorithm};
+pub use self::segment_choices::SegmentChoices;
+pub use self::segment_state::{Flow, SegmentState};
+pub use self::two_ranks::TwoRankPlan;
 use crate::Block;
 use crate::memory::reading;
 
 /// One member of a segment, as its operations need it: who it is, and how it waits.
 ///
 /// A job implements it by its progress engine, the simulation by a scheduler of its own.
-pub trait Member: Copy {
+pub trait SegmentMember: Copy {
     /// Its side of the segment.
     type Slots: Slots;
 
@@ -97,7 +97,7 @@ pub trait Member: Copy {
     fn leave(self, number: u32);
 
     /// The operation is over, of which that is the last number; [`Member::leave`] has been called.
-    fn is_over(self, turn: &mut Turn);
+    fn is_over(self, turn: &mut SegmentState);
 
     /// Nanoseconds of a clock that does not go back.
     fn now_ns(self) -> u64;
@@ -160,9 +160,9 @@ impl Fault {
     /// The fault of a peer that announces another length than was to come; some lengths say that it has given the operation up.
     #[cold]
     fn misled(by: Rank, sent_bytes: usize, expected_bytes: usize) -> Fault {
-        if sent_bytes == pieces::MISFIT as usize {
+        if sent_bytes == chunking::MISFIT as usize {
             Fault::Misfit(by)
-        } else if sent_bytes == pieces::GIVEN_UP as usize {
+        } else if sent_bytes == chunking::GIVEN_UP as usize {
             Fault::GivenUp(by)
         } else {
             Fault::mismatch(by, sent_bytes, expected_bytes)
@@ -178,25 +178,25 @@ impl Fault {
 
 /// What a member has begun, as far as others can see: the last operation through the segment, and how many by messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Stage {
+pub struct CollectiveProgress {
     /// The number of the operation through the segment.
     pub number: u32,
     /// How many operations by messages.
     pub by_messages: u32,
 }
 
-impl Stage {
+impl CollectiveProgress {
     /// A peer that owes a slot of this number and will never write it.
-    pub fn absent(self, of: impl Member, owes: &dyn Fn(Rank) -> Option<usize>) -> Option<Rank> {
+    pub fn absent(self, of: impl SegmentMember, owes: &dyn Fn(Rank) -> Option<usize>) -> Option<Rank> {
         let will_not = |from: Rank| of.slots().will_not_write(from.0, self.number, self.by_messages);
         others(of.rank(), of.size()).find(|&from| owes(from).is_some() && will_not(from))
     }
 }
 
 /// One operation through the segment. This member has consumed all of its numbers when the visit is dropped.
-pub struct Visit<'a, M: Member> {
+pub struct SegmentOperation<'a, M: SegmentMember> {
     of: M,
-    turn: &'a mut Turn,
+    turn: &'a mut SegmentState,
     number: u32,
     /// Of two members: data goes from one to the other, one operation behind the other.
     goes_on_behind: bool,
@@ -204,17 +204,28 @@ pub struct Visit<'a, M: Member> {
     has_yet_to_write: bool,
 }
 
-impl<'a, M: Member> Visit<'a, M> {
-    /// The next operation, about to [begin](Visit::begin), in which data flows so and at most `bytes` bytes go one way. `None` where it
+impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
+    /// The next operation, about to [begin](SegmentOperation::begin), in which data flows so and at most `bytes` bytes go one way. `None` where it
     /// goes by a message, or this member has left the segment.
     #[inline(always)]
-    pub fn enter(of: M, turn: &'a mut Turn, flow: Flow, bytes: usize) -> Option<Visit<'a, M>> {
+    pub fn enter(
+        of: M,
+        turn: &'a mut SegmentState,
+        flow: Flow,
+        bytes: usize,
+    ) -> Option<SegmentOperation<'a, M>> {
         if turn.has_left || turn.is_message(flow, bytes) {
             return None;
         }
         let goes_on_behind = flow.goes_on_behind(turn.last);
         turn.note(flow);
-        Some(Visit { of, number: turn.credit.next(), turn, goes_on_behind, has_yet_to_write: false })
+        Some(SegmentOperation {
+            of,
+            number: turn.credit.next(),
+            turn,
+            goes_on_behind,
+            has_yet_to_write: false,
+        })
     }
 
     /// Begins the operation.
@@ -250,7 +261,7 @@ impl<'a, M: Member> Visit<'a, M> {
     /// Writes this member's entry, or gives its only piece, and reads what is for it.
     fn carry_out(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &SegmentPlan<'_>,
         is_piece: bool,
         input: Payload<'_>,
         output: &mut UserMemory,
@@ -265,7 +276,7 @@ impl<'a, M: Member> Visit<'a, M> {
         if let Some(place) = plan.kept() {
             output.write_at(place, part(plan.own()));
         }
-        if plan.hears == Hears::Nobody {
+        if plan.hears == Sources::Nobody {
             return Ok(());
         }
         if plan.gives {
@@ -274,7 +285,7 @@ impl<'a, M: Member> Visit<'a, M> {
         let owes = |rank: Rank| plan.writers().any(|from| from == rank).then(|| plan.heard(rank).0);
         plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0, &owes))?;
         match plan.hears {
-            Hears::Others => self.turn.credit.heard_all(),
+            Sources::Others => self.turn.credit.heard_all(),
             _ => self.turn.credit.heard_one(),
         }
         deliver(self.of.slots(), self.number, plan, part(plan.own()), combining, &mut self.turn.room, output);
@@ -282,7 +293,12 @@ impl<'a, M: Member> Visit<'a, M> {
     }
 
     /// Exchanges the blocks that go by entries; a member's own as well where these are all, since it is copied beside messages else.
-    fn exchange(&mut self, pairs: &Pairs<'_>, input: Payload<'_>, output: &mut UserMemory) -> Result<()> {
+    fn exchange(
+        &mut self,
+        pairs: &PairwiseBlocks<'_>,
+        input: Payload<'_>,
+        output: &mut UserMemory,
+    ) -> Result<()> {
         let contribution = if pairs.is_loaded() { reading(output) } else { input };
         if pairs.writes() {
             self.await_room(DEPTH)?;
@@ -385,7 +401,7 @@ impl<'a, M: Member> Visit<'a, M> {
         self.hear_late(from, expected_bytes, owes)
     }
 
-    /// Waits for the entry of a member as [`Visit::hear`] does, where it was not there at the first look, or is not the one that is due.
+    /// Waits for the entry of a member as [`SegmentOperation::hear`] does, where it was not there at the first look, or is not the one that is due.
     #[inline(never)]
     fn hear_late(
         &mut self,
@@ -425,8 +441,8 @@ impl<'a, M: Member> Visit<'a, M> {
             for from in others(here, size).filter(|&from| owes(from).is_some()) {
                 self.until(Some(owes), |board| board.has(from.0, self.number))?;
                 let [_, theirs] = self.board().announced(from.0, self.number);
-                pieces = pieces.max(pieces::told_pieces(theirs));
-                next = pieces::following(theirs, self.number.wrapping_sub(first));
+                pieces = pieces.max(chunking::told_pieces(theirs));
+                next = chunking::following(theirs, self.number.wrapping_sub(first));
             }
             // Of a last round some numbers may have nothing.
             let is_last = next >= pieces;
@@ -464,7 +480,7 @@ impl<'a, M: Member> Visit<'a, M> {
     }
 }
 
-impl<M: Member> Drop for Visit<'_, M> {
+impl<M: SegmentMember> Drop for SegmentOperation<'_, M> {
     /// Whatever came of it, and also where an operator has panicked: the others may go on.
     #[inline]
     fn drop(&mut self) {
@@ -477,24 +493,24 @@ impl<M: Member> Drop for Visit<'_, M> {
 fn deliver(
     slots: &impl Slots,
     number: u32,
-    plan: &Plan<'_>,
+    plan: &SegmentPlan<'_>,
     own: Payload<'_>,
     combining: impl Combine,
     room: &mut Option<Heap>,
     output: &mut UserMemory,
 ) {
     match plan.then {
-        Then::Combined(sum) if plan.size == 2 => {
+        Use::Combined(sum) if plan.size == 2 => {
             let operands = sum.of_two(plan.here);
             read(slots, number, Rank(1 - plan.here.0), plan, |theirs| {
                 let mut out = output.part(0, theirs.bytes());
-                of_two::combine(operands, own, plan.is_loaded, theirs, combining, room, &mut out);
+                two_ranks::combine(operands, own, plan.is_loaded, theirs, combining, room, &mut out);
                 theirs.bytes()
             });
         }
-        Then::Combined(_) => combine(slots, number, plan, own, combining, room, output),
-        Then::Nothing => {}
-        Then::Taken | Then::Placed => {
+        Use::Combined(_) => combine(slots, number, plan, own, combining, room, output),
+        Use::Nothing => {}
+        Use::Taken | Use::Placed => {
             for from in plan.writers() {
                 read(slots, number, from, plan, |data| output.write_at(plan.place(from), data));
             }
@@ -506,13 +522,13 @@ fn deliver(
 fn combine(
     slots: &impl Slots,
     number: u32,
-    plan: &Plan<'_>,
+    plan: &SegmentPlan<'_>,
     own: Payload<'_>,
     combining: impl Combine,
     room: &mut Option<Heap>,
     output: &mut UserMemory,
 ) {
-    let Then::Combined(sum) = plan.then else { return };
+    let Use::Combined(sum) = plan.then else { return };
     let heap = room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
     let (bytes, mut places) = (own.bytes(), heap.memory());
     for from in sum.of(plan.size) {
@@ -536,7 +552,7 @@ fn read(
     slots: &impl Slots,
     number: u32,
     from: Rank,
-    plan: &Plan<'_>,
+    plan: &SegmentPlan<'_>,
     reader: impl FnOnce(Payload<'_>) -> usize,
 ) {
     let (entry, Block { offset, bytes }) = plan.heard(from);

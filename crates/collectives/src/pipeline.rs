@@ -27,7 +27,7 @@ pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &S
     costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
 
-/// Round i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
+/// SegmentRound i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
 pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = back(shape.rank().0, root.0, shape.size());
     let behind = (place > 0).then(|| shape.behind(1));

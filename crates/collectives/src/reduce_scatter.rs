@@ -19,7 +19,7 @@ pub enum ReduceScatter {
     Pairwise,
     /// Up a tree to rank 0 and down again: 2 log2 p rounds. Keeps the order of operands.
     ReduceThenScatter,
-    /// Round a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the least that can;
+    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the least that can;
     /// for commutative operators.
     Circulant,
     /// To one rank of each node, between these, and within the nodes again: n (N - 1) / N bytes leave each of N nodes. Up the tree

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use messaging::Rank;
 
-use crate::choice::{BUILT_IN, Guide};
-use crate::costs::{Border, Costs, Link};
-use crate::nesting::Nesting;
+use crate::choice::{BUILT_IN, TuningConfig};
+use crate::costs::{Costs, HierarchyLevel, Link};
+use crate::hierarchy::Hierarchy;
 
 /// A rank's place among the ranks of a collective operation.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,9 +17,9 @@ pub struct Shape {
     /// Ranks on each node, where nothing else is known of nodes.
     together: u32,
     /// What lies between any two ranks of a node, where that is alike for all.
-    apart: Option<Border>,
-    nesting: Option<Arc<Nesting>>,
-    guide: &'static Guide,
+    apart: Option<HierarchyLevel>,
+    nesting: Option<Arc<Hierarchy>>,
+    guide: &'static TuningConfig,
     /// Whether what is asked for is a part of another operation.
     is_part: bool,
 }
@@ -71,7 +71,7 @@ impl Shape {
 
     /// The same place where algorithms are chosen so. Told alike at all ranks.
     #[must_use]
-    pub fn guided_by(self, guide: &'static Guide) -> Shape {
+    pub fn guided_by(self, guide: &'static TuningConfig) -> Shape {
         Shape { guide, ..self }
     }
 
@@ -86,12 +86,12 @@ impl Shape {
     }
 
     /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing. Which parts of
-    /// nodes count says [`Nesting::counting`].
+    /// nodes count says [`Hierarchy::counting`].
     ///
     /// # Panics
     /// If that is told of another number of ranks.
     #[must_use]
-    pub fn nested(self, nesting: Arc<Nesting>) -> Shape {
+    pub fn nested(self, nesting: Arc<Hierarchy>) -> Shape {
         assert_eq!(nesting.size(), self.size, "places for another number of ranks");
         let together = self.size.div_ceil(nesting.nodes());
         Shape { nesting: Some(nesting).filter(|nesting| nesting.widest().is_some()), together, ..self }
@@ -99,7 +99,7 @@ impl Shape {
 
     /// Which ranks sit together, where that is known.
     #[must_use]
-    pub fn nesting(&self) -> Option<&Nesting> {
+    pub fn nesting(&self) -> Option<&Hierarchy> {
         self.nesting.as_deref()
     }
 
@@ -109,16 +109,16 @@ impl Shape {
     }
 
     /// A place among the ranks of one part, for a part of this operation.
-    pub(crate) fn within(&self, rank: Rank, size: u32, nesting: Option<Nesting>) -> Shape {
+    pub(crate) fn within(&self, rank: Rank, size: u32, nesting: Option<Hierarchy>) -> Shape {
         let shape = Shape::new(rank, size).on(self.cores).guided_by(self.guide);
         Shape { is_part: true, nesting: nesting.map(Arc::new), ..shape }
     }
 
     /// A place among ranks of which each sits in another part, for a part of this operation.
-    pub(crate) fn across(&self, rank: Rank, parts: u32, border: Border) -> Shape {
+    pub(crate) fn across(&self, rank: Rank, parts: u32, border: HierarchyLevel) -> Shape {
         let shape = self.within(rank, parts, None);
         match border {
-            Border::Node => shape.over_nodes(parts),
+            HierarchyLevel::Node => shape.over_nodes(parts),
             _ => Shape { apart: Some(border), ..shape },
         }
     }
@@ -149,7 +149,7 @@ impl Shape {
     /// On how many nodes the ranks sit.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.nesting().map_or_else(|| self.size.div_ceil(self.together), Nesting::nodes)
+        self.nesting().map_or_else(|| self.size.div_ceil(self.together), Hierarchy::nodes)
     }
 
     /// The node of a rank.
@@ -159,19 +159,19 @@ impl Shape {
     }
 
     /// What lies between two ranks; nothing within the smallest parts that are known.
-    pub(crate) fn border(&self, one: u32, other: u32) -> Option<Border> {
+    pub(crate) fn border(&self, one: u32, other: u32) -> Option<HierarchyLevel> {
         match self.nesting() {
             Some(nesting) => nesting.border(Rank(one), Rank(other)),
-            None if one / self.together != other / self.together => Some(Border::Node),
+            None if one / self.together != other / self.together => Some(HierarchyLevel::Node),
             None => self.apart,
         }
     }
 
     /// What lies between the farthest ranks.
-    fn widest(&self) -> Option<Border> {
+    fn widest(&self) -> Option<HierarchyLevel> {
         match self.nesting() {
             Some(nesting) => nesting.widest(),
-            None if self.together < self.size => Some(Border::Node),
+            None if self.together < self.size => Some(HierarchyLevel::Node),
             None => self.apart,
         }
     }
@@ -188,7 +188,7 @@ impl Shape {
     }
 
     /// What lies between any two ranks of a node, where nothing else is known of them.
-    pub(crate) fn apart(&self) -> Option<Border> {
+    pub(crate) fn apart(&self) -> Option<HierarchyLevel> {
         self.apart
     }
 
@@ -200,7 +200,7 @@ impl Shape {
 
     /// By what algorithms are chosen.
     #[must_use]
-    pub fn guide(&self) -> &'static Guide {
+    pub fn guide(&self) -> &'static TuningConfig {
         self.guide
     }
 

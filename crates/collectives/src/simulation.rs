@@ -78,7 +78,7 @@ struct Simulation<'a> {
     shape: &'a Shape,
     costs: &'a Costs,
     now: Time,
-    ranks: Vec<Member>,
+    ranks: Vec<SimulatedRank>,
     nodes: Vec<Node>,
     messages: Vec<Message>,
     pairs: HashMap<(u32, u32), Pair>,
@@ -99,7 +99,7 @@ enum Event {
 }
 
 #[derive(Default)]
-struct Member {
+struct SimulatedRank {
     next: usize,
     is_waiting: bool,
     /// Receives that are not over.
@@ -169,7 +169,7 @@ impl<'a> Simulation<'a> {
             shape,
             costs,
             now: 0,
-            ranks: schedules.iter().map(|_| Member::default()).collect(),
+            ranks: schedules.iter().map(|_| SimulatedRank::default()).collect(),
             nodes,
             messages: Vec::new(),
             pairs: HashMap::new(),

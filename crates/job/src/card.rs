@@ -7,7 +7,7 @@
 //!          kind 5  the version of the library, text
 //!          kind 6  the name of the host, text, for messages to people
 //!          kind 8  the libfabric fabric's address
-//!          kind 9  of process 0 only: by what all choose their collective algorithms, text (`guide`); nothing is usual
+//!          kind 9  of process 0 only: by what all choose their collective algorithms, text (`tuning`); nothing is usual
 //!          kind 7  of process 0 only: 16 random bytes, by which processes of one job know each other
 //! ```
 //! Unknown kinds are passed over, so that a later version can add some. The sections are the same in all
@@ -24,7 +24,7 @@ pub(crate) struct Card {
     pub host: String,
     pub tcp: Option<Vec<u8>>,
     pub libfabric: Option<Vec<u8>>,
-    /// By what all choose their collective algorithms, as `guide` writes it.
+    /// By what all choose their collective algorithms, as `tuning` writes it.
     pub guide: Option<String>,
     pub token: Option<Token>,
 }

@@ -13,8 +13,8 @@ use process_manager::{Protocol, Wishes};
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
 use crate::fabrics::{PACKET_VARIABLE, packet_bytes};
-use crate::guide::CostsFrom;
 use crate::machine::{MachineFrom, SwitchesFrom};
+use crate::tuning::CostsFrom;
 
 pub use self::failures::{FtMode, InitialErrors, MessageMode, Rebuilt};
 pub use self::variables::{VARIABLES, Variable};
@@ -96,7 +96,7 @@ pub struct Config {
     pub machine: MachineFrom,
     /// What tells of the switches above this host.
     pub switches: SwitchesFrom,
-    /// Which process sits on which part of its node, as [`Parts`](crate::parts::Parts) are written.
+    /// Which process sits on which part of its node, as [`Parts`](crate::numa_partition::Parts) are written.
     pub parts: Option<String>,
 }
 
@@ -339,7 +339,7 @@ fn machine_from(variable: &dyn Fn(&str) -> Option<String>) -> MachineFrom {
     }
     // What hwloc is told by others is not this host for the jobs to come.
     let is_told = OF_HWLOC.iter().any(|name| variable(name).is_some());
-    let folder = || crate::kept::folder(read("XDG_CACHE_HOME"), read("HOME"));
+    let folder = || crate::cache_directory::folder(read("XDG_CACHE_HOME"), read("HOME"));
     MachineFrom::Host { kept_in: if is_told { None } else { folder() } }
 }
 

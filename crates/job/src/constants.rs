@@ -21,15 +21,15 @@
 //! hand-over 61.5            all times in nanoseconds
 //! copy 410.0 0.0705         fixed, and for each byte
 //! pull 540.0 0.0460         the same, or the word `refused`
-//!                           and what else was measured (`besides`)
+//!                           and what else was measured (`measurements`)
 //! ```
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::besides::Besides;
+use crate::cache_directory;
 use crate::fabrics::Ways;
-use crate::kept;
+use crate::measurements::Besides;
 
 /// What moving bytes between two processes of this node costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -303,7 +303,7 @@ impl ConstantsFrom {
     /// The folder for caches of the user that these variables describe; without one, the built-in constants
     /// hold.
     pub(crate) fn cache(xdg: Option<String>, home: Option<String>) -> ConstantsFrom {
-        kept::folder(xdg, home).map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
+        cache_directory::folder(xdg, home).map_or(ConstantsFrom::BuiltIn, ConstantsFrom::Cache)
     }
 
     /// Where this machine's constants are kept; none where they are not.
@@ -341,7 +341,7 @@ impl ConstantsFrom {
             return Err(why);
         }
         // What is in a folder of somebody else's, this user cannot put right.
-        if !kept::is_own(&path) {
+        if !cache_directory::is_own(&path) {
             return Ok(built_in);
         }
         let warning = format!("{why}; passed over, until `weft explain lanes --measure` writes it anew");
@@ -362,7 +362,7 @@ impl ConstantsFrom {
                 path.display()
             )
         };
-        kept::write(&path, &constants.encode(besides, &Owner::here())).map_err(refused)?;
+        cache_directory::write(&path, &constants.encode(besides, &Owner::here())).map_err(refused)?;
         Ok(path)
     }
 }
@@ -370,7 +370,7 @@ impl ConstantsFrom {
 /// `None` where there is no file.
 fn read(path: &Path) -> Result<Option<(Constants, Besides, Owner)>, String> {
     let decode = |text: String| Constants::decode(&text).map_err(|why| format!("{}: {why}", path.display()));
-    kept::read(path, FILE_BYTES_MAX)?.map(decode).transpose()
+    cache_directory::read(path, FILE_BYTES_MAX)?.map(decode).transpose()
 }
 
 const MAGIC: &str = "weft constants 1";

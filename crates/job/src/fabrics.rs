@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use collectives::{Cores, Guide};
+use collectives::{Cores, TuningConfig};
 use fabric::loopback::Loopback;
 use fabric::{Attached, Fabric, Peer};
 use libfabric::{Around, Libfabric, Settings as LibfabricSettings, are_cards_apart};
@@ -43,8 +43,9 @@ pub use memory::{
 pub use memory::{create_segment, share_memory};
 pub(crate) use shm::same_user;
 pub use shm::{
-    Board, Boards, Common, Effort, Ledger, LedgerWriter, NoSignals, Pulse, Pulses, SharedHeap, WaitState,
-    WaitStates, WaitStatesReader, Ways, anew, be_prompt, memfd_refusal, second_cache_bytes,
+    CollectiveSegment, CollectiveSegments, Common, Effort, FailureLog, FailureLogWriter, LivenessDescriptor,
+    LivenessDescriptors, NoSignals, SharedHeap, WaitState, WaitStates, WaitStatesReader, Ways, anew,
+    be_prompt, memfd_refusal, second_cache_bytes,
 };
 use tcp::{Lookout as TcpLookout, Settings as TcpSettings, Tcp};
 
@@ -52,7 +53,7 @@ use crate::config::Config;
 use crate::constants::Found;
 use crate::error::{Class, Error, Result};
 use crate::lanes::{Large, Measured};
-use crate::lifelines::{Lifelines, Stillness};
+use crate::liveness_connections::{Lifelines, Stillness};
 
 /// All fabrics of a process.
 pub struct Fabrics {
@@ -147,7 +148,7 @@ pub struct Met {
     /// The processes that can share memory with this one, and this one, ascending.
     pub node: Vec<Peer>,
     /// By what collective algorithms are chosen, alike at all ranks.
-    pub guide: &'static Guide,
+    pub guide: &'static TuningConfig,
 }
 
 impl Fabrics {
@@ -160,7 +161,7 @@ impl Fabrics {
     /// Lines that processes of this node write for each other; none where one of them shares no memory, so
     /// that all have the same answer.
     #[must_use]
-    pub fn boards(&self) -> Option<Boards> {
+    pub fn boards(&self) -> Option<CollectiveSegments> {
         self.shm.as_ref().filter(|_| self.all_share).map(Shm::boards)
     }
 

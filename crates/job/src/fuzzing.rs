@@ -1,7 +1,7 @@
 //! A door for the fuzzers of `ci/fuzz`. Part of no build that is installed.
 
 use crate::card::Card;
-use crate::neighbours;
+use crate::node_discovery;
 
 /// Reads any bytes as a card; true where it was believed.
 ///
@@ -19,8 +19,8 @@ pub fn card(bytes: &[u8]) -> bool {
 /// # Panics
 /// When what was believed cannot be said again.
 pub fn meeting(bytes: &[u8]) -> bool {
-    let claim = neighbours::claim_of(bytes);
-    let Some(found) = neighbours::neighbours_of(bytes) else { return claim.is_some() };
-    assert_eq!(neighbours::neighbours_of(&neighbours::table_of(&found)), Some(found));
+    let claim = node_discovery::claim_of(bytes);
+    let Some(found) = node_discovery::neighbours_of(bytes) else { return claim.is_some() };
+    assert_eq!(node_discovery::neighbours_of(&node_discovery::table_of(&found)), Some(found));
     true
 }

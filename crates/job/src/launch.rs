@@ -7,6 +7,6 @@ pub use process_manager::server::{Action, Fault, Server, Standing};
 
 pub use crate::config::Rebuilt;
 pub use crate::fabrics::{
-    LedgerWriter, PACKET_BYTES, PACKET_VARIABLE, Pulses, WaitState, WaitStatesReader, anew, be_prompt,
-    create_segment, memfd_refusal,
+    FailureLogWriter, LivenessDescriptors, PACKET_BYTES, PACKET_VARIABLE, WaitState, WaitStatesReader, anew,
+    be_prompt, create_segment, memfd_refusal,
 };

@@ -2,10 +2,10 @@
 //!
 //! | what | modules |
 //! |---|---|
-//! | what the user, the launcher and the machine say | [`config`], [`constants`], [`machine`], [`parts`], [`guide`] |
-//! | how the processes of a job find each other | [`exchange`]; cards, and the meeting of a node's processes |
+//! | what the user, the launcher and the machine say | [`config`], [`constants`], [`machine`], [`numa_partition`], [`tuning`] |
+//! | how the processes of a job find each other | [`key_value_exchange`]; cards, and the meeting of a node's processes |
 //! | the fabrics of a process as one fabric | [`fabrics`], [`lanes`] |
-//! | how threads wait, and share one engine | [`wait`], [`crowd`], [`lock`] |
+//! | how threads wait, and share one engine | [`wait`], [`waiting_threads`], [`lock`] |
 //! | what is said to people | [`error`], [`tell`], [`doctor`] |
 //! | what a launcher of ranks needs | [`launch`] |
 //!
@@ -18,29 +18,29 @@
 // `tell` writes a line in one piece, so that those of several ranks do not get mixed.
 #![deny(clippy::print_stderr)]
 
-mod besides;
+mod cache_directory;
 mod card;
 pub mod config;
 pub mod constants;
-pub mod crowd;
 pub mod doctor;
 pub mod error;
-pub mod exchange;
 pub mod fabrics;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod guide;
-mod kept;
+pub mod key_value_exchange;
 pub mod lanes;
 pub mod launch;
-mod lifelines;
+mod liveness_connections;
 pub mod lock;
 pub mod machine;
-mod neighbours;
-pub mod parts;
+mod measurements;
+mod node_discovery;
+pub mod numa_partition;
 mod tell;
+pub mod tuning;
 pub mod wait;
+pub mod waiting_threads;
 
-pub use besides::Besides;
+pub use measurements::Besides;
 pub use tell::tell;

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 use topology::{CpuSet, Level, Machine, Seat, SwitchPath, Switches};
 
+use crate::cache_directory;
 use crate::config::Config;
 use crate::constants::Owner;
-use crate::kept;
 use crate::tell::tell;
 
 /// Where the machine tree comes from, as the environment says.
@@ -173,7 +173,7 @@ impl SwitchesFrom {
             SwitchesFrom::Slurm { address, pattern } => Ok(SwitchPath::of_slurm(address, pattern)),
             SwitchesFrom::File { file, host } => {
                 let refused = |why: String| trouble(format!("WEFT_SWITCHES: {why}"), SWITCHES_REMEDY);
-                let text = kept::read(file, SWITCHES_BYTES_MAX).map_err(refused)?;
+                let text = cache_directory::read(file, SWITCHES_BYTES_MAX).map_err(refused)?;
                 let text =
                     text.ok_or_else(|| refused(format!("{}: there is no such file", file.display())))?;
                 let switches = Switches::parse(&text)
@@ -273,7 +273,7 @@ fn ask(keep: Option<(PathBuf, State)>) -> KnownMachine {
         Ok(tree) => {
             // Where it cannot be kept the next job asks again.
             let write = |(path, state): (PathBuf, State)| {
-                kept::write(&path, &state.encode(&tree)).is_ok().then_some(path)
+                cache_directory::write(&path, &state.encode(&tree)).is_ok().then_some(path)
             };
             let origin = Origin::Hwloc { took, kept: keep.and_then(write) };
             KnownMachine { tree: Some(tree), origin, trouble: None }
@@ -316,7 +316,7 @@ impl State {
 
 /// What is kept, if it is of this host as it is now; what is of no use is written anew without a word.
 fn read(path: &Path, state: &State) -> Option<Machine> {
-    let text = kept::read(path, FILE_BYTES_MAX).ok().flatten()?;
+    let text = cache_directory::read(path, FILE_BYTES_MAX).ok().flatten()?;
     let tree = Machine::decode(text.strip_prefix(&state.head())?.strip_suffix(END)?).ok()?;
     // In a container this process may see other cpus than the one that wrote it.
     let allowed = topology::cpus_allowed().ok()?;
@@ -350,7 +350,7 @@ mod tests {
         let from = MachineFrom::Host { kept_in: Some(folder.path().to_owned()) };
         let (path, state) = (from.kept_at().unwrap(), State::here());
         assert_eq!(read(&path, &state), None);
-        kept::write(&path, &state.encode(&tree())).unwrap();
+        cache_directory::write(&path, &state.encode(&tree())).unwrap();
         let found = from.find();
         assert_eq!((found.tree, found.origin), (Some(tree()), Origin::Kept(path.clone())));
         assert_eq!(found.trouble, None);
@@ -371,7 +371,7 @@ mod tests {
         }
         // A tree without a cpu that this process may use is none of this host.
         let far = Machine::decode("weft machine 1\nPU 9999 - 9999\n").unwrap();
-        kept::write(&path, &state.encode(&far)).unwrap();
+        cache_directory::write(&path, &state.encode(&far)).unwrap();
         assert_eq!(read(&path, &state), None);
         assert_eq!(
             std::fs::read_dir(path.parent().unwrap()).unwrap().count(),

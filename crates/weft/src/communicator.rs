@@ -5,18 +5,17 @@
 
 mod agree;
 mod atomic;
-mod board;
 mod check;
 mod combining;
+mod control_messages;
 mod create;
 mod duplicate;
 mod failures;
 mod generations;
 mod inter;
-mod mail;
 mod messages;
+mod mismatch_reports;
 mod nodes;
-mod objections;
 mod ongoing;
 mod partitioned;
 mod perform;
@@ -26,6 +25,7 @@ mod recorded;
 mod recovery;
 mod refusals;
 mod repairs;
+mod segment;
 mod split;
 mod strangers;
 mod succession;
@@ -47,8 +47,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use collectives::Nesting;
-use collectives::node::Verdicts;
+use collectives::Hierarchy;
+use collectives::node::SegmentChoices;
 use fabric::Peer;
 use job::error::{Error, Result};
 use job::lock::{Lock, Threads, lock};
@@ -59,11 +59,11 @@ use crate::attributes::Attributes;
 use crate::contexts::{Lease, mix};
 use crate::group::Group;
 pub(crate) use agree::Counts;
-use board::Founded;
 use inter::Inter;
-pub(crate) use objections::Objections;
+pub(crate) use mismatch_reports::Objections;
 use perform::{collective_failed, settle};
 pub(crate) use repairs::Registry;
+use segment::Founded;
 
 use crate::process::Process;
 use crate::recent::Recent;
@@ -98,7 +98,7 @@ struct Inner {
     /// Whether all members share memory, once that was asked for.
     on_one_node: OnceLock<bool>,
     /// Which members sit together, once an operation of all of them was begun.
-    nesting: OnceLock<Option<Arc<Nesting>>>,
+    nesting: OnceLock<Option<Arc<Hierarchy>>>,
     /// Keeps the context from others while anything uses it.
     lease: Kept,
     /// Where the numbers of communicators made from this one come from; the same at all members.
@@ -128,7 +128,7 @@ struct Inner {
     /// The latest of them.
     recent: Lock<Recent>,
     /// Whether operations go through shared memory or by messages.
-    verdicts: Verdicts,
+    verdicts: SegmentChoices,
     /// Where its members write lines for each other, once that is known; empty where they do not.
     bulletin: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
@@ -274,7 +274,7 @@ impl Communicator {
             planned: AtomicU32::new(0),
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
-            verdicts: Verdicts::default(),
+            verdicts: SegmentChoices::default(),
             bulletin: OnceLock::new(),
             before_bulletin: AtomicU32::new(0),
             name: Mutex::default(),

@@ -80,9 +80,9 @@ pub use job::fabrics::{Lane, SharedHeap};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use job::fuzzing;
-pub use job::guide::CostsFrom;
 pub use job::lock::{Guard, Lock, OwnedGuard, Threads};
-pub use job::parts::Parts;
+pub use job::numa_partition::Parts;
+pub use job::tuning::CostsFrom;
 pub use job::{Besides, doctor, launch, tell};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::{ErrorRange, Rank};

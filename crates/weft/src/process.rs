@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use collectives::{Cores, Guide, OneMessageOfTwo};
+use collectives::{Cores, OneMessageOfTwo, TuningConfig};
 use fabric::{Bell, Fabric, Peer};
 use job::config::FtMode;
-use job::crowd::Crowd;
-use job::exchange::Exchange;
-use job::fabrics::{Boards, Fabrics, FabricsBell, Ledger, Pulse, SharedHeap};
+use job::fabrics::{CollectiveSegments, Fabrics, FabricsBell, FailureLog, LivenessDescriptor, SharedHeap};
+use job::key_value_exchange::Exchange;
 use job::lock::{Guard, Lock, Threads, lock};
 use job::machine::Surroundings;
-use job::parts::Parts;
+use job::numa_partition::Parts;
 use job::tell;
 use job::wait::{Policy, Rest, Yields};
+use job::waiting_threads::Crowd;
 use messaging::{
     Engine, Failure, Failures, Interest, Message, Outcome, Pattern, Probed, Receiving, RequestId, Target,
 };
@@ -47,7 +47,7 @@ pub struct Process {
     engine: Lock<Engine<Fabrics>>,
     bell: FabricsBell,
     heap: Option<SharedHeap>,
-    boards: Option<Boards>,
+    boards: Option<CollectiveSegments>,
     policy: Policy,
     /// Looks at one source between two turns of progress.
     looks: u32,
@@ -65,11 +65,11 @@ pub struct Process {
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
     /// Where a launcher writes who has failed, and how much of it was read.
-    ledger: Option<Arc<Ledger>>,
+    ledger: Option<Arc<FailureLog>>,
     /// Whether the launcher wakes who sleeps when it has written there.
     is_rung: bool,
     /// By what the launcher sees when this process ends.
-    pulse: Mutex<Option<Pulse>>,
+    pulse: Mutex<Option<LivenessDescriptor>>,
     read: AtomicU32,
     /// Whom the program has asked to be told by that somebody has failed.
     news: Mutex<Option<News>>,
@@ -91,7 +91,7 @@ pub struct Process {
     checks: AtomicBool,
     surroundings: OnceLock<Surroundings>,
     /// By what collective algorithms are chosen.
-    guide: OnceLock<&'static Guide>,
+    guide: OnceLock<&'static TuningConfig>,
     /// Who sits where, if the job has several nodes and the manager told all of its processes.
     nodes: OnceLock<NodeMap>,
     parts: OnceLock<Parts>,
@@ -189,7 +189,7 @@ impl Process {
     }
 
     /// Sets by what collective algorithms are chosen; the same at all processes.
-    pub(crate) fn set_guide(&self, guide: &'static Guide) {
+    pub(crate) fn set_guide(&self, guide: &'static TuningConfig) {
         // A process takes one part in a job; who comes first sets it.
         let _ = self.guide.set(guide);
     }
@@ -197,15 +197,15 @@ impl Process {
     /// By what collective algorithms are chosen.
     #[inline]
     #[must_use]
-    pub fn guide(&self) -> &'static Guide {
-        self.guide.get().copied().unwrap_or_else(Guide::built_in)
+    pub fn guide(&self) -> &'static TuningConfig {
+        self.guide.get().copied().unwrap_or_else(TuningConfig::built_in)
     }
 
     /// Up to which lengths operations of two ranks are one message.
     #[inline(always)]
     pub(crate) fn one_message_of_two(&self) -> OneMessageOfTwo {
         let guide = self.guide();
-        if std::ptr::eq(guide, Guide::built_in()) {
+        if std::ptr::eq(guide, TuningConfig::built_in()) {
             OneMessageOfTwo::BUILT_IN
         } else {
             guide.one_message_of_two()
@@ -459,7 +459,7 @@ impl Process {
     }
 
     /// Lines that processes of this node write for each other; none where no memory is shared.
-    pub(crate) fn boards(&self) -> Option<&Boards> {
+    pub(crate) fn boards(&self) -> Option<&CollectiveSegments> {
         self.boards.as_ref()
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use job::config::{Config, wrong};
 use job::error::{Class, Error, Result};
-use job::exchange::{Board, Cards, Exchange};
 use job::fabrics::{self, Fabrics, Opened, Place};
+use job::key_value_exchange::{Board, Cards, Exchange};
 use job::lock::Threads;
 use job::machine::Surroundings;
-use job::parts::Parts;
+use job::numa_partition::Parts;
 use job::tell;
 use job::wait::{self, Policy};
 use messaging::{Engine, Settings};

@@ -6,18 +6,18 @@ use fabric::Bell;
 use rustix::thread::futex;
 
 use crate::memory::Memory;
-use crate::seat::Seat;
+use crate::process_slot::ProcessSlot;
 use crate::segment::Segment;
 
 /// The bell of one seat. Keeps the segment mapped.
 #[derive(Clone)]
 pub struct ShmBell {
     segment: Segment,
-    seat: Seat,
+    seat: ProcessSlot,
 }
 
 impl ShmBell {
-    pub(crate) fn new(segment: Segment, seat: Seat) -> ShmBell {
+    pub(crate) fn new(segment: Segment, seat: ProcessSlot) -> ShmBell {
         ShmBell { segment, seat }
     }
 }
@@ -50,9 +50,9 @@ impl Bell for ShmBell {
     }
 }
 
-/// Wakes all who sleep in `seat`.
+/// Wakes all who sleep in `process_slot`.
 #[cold]
-pub fn wake(memory: &impl Memory, seat: Seat) {
+pub fn wake(memory: &impl Memory, seat: ProcessSlot) {
     // No error is possible that a retry would mend.
     let _ = futex::wake(seat.bell(memory), futex::Flags::empty(), i32::MAX as u32);
 }

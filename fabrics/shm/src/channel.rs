@@ -8,9 +8,9 @@
 use fabric::{Header, Looked, Payload, Posted, UserMemory};
 
 use crate::layout::{LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, Layout};
-use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::ring::{Consumer, Look, Producer, Wild, whole};
+use crate::single_slot::SingleSlotChannel;
 
 /// One side's view of a channel.
 pub struct Channel {
@@ -19,7 +19,7 @@ pub struct Channel {
     /// What comes in.
     pub consumer: Consumer,
     /// What goes both ways.
-    pub mailbox: Mailbox,
+    pub mailbox: SingleSlotChannel,
 }
 
 /// What is to be reported next of a pair.
@@ -40,7 +40,10 @@ impl Channel {
         Channel {
             producer: Producer::new(layout.ring_at(here, there), layout.ring),
             consumer: Consumer::new(layout.ring_at(there, here), layout.ring),
-            mailbox: Mailbox::new(layout.mailbox_at(here, there), layout.shelf_beside_at(here, there)),
+            mailbox: SingleSlotChannel::new(
+                layout.mailbox_at(here, there),
+                layout.shelf_beside_at(here, there),
+            ),
         }
     }
 
@@ -75,7 +78,7 @@ impl Channel {
     /// reads it; whole, or not at all.
     ///
     /// # Errors
-    /// [`Wild`] when the reader's progress is impossible.
+    /// [`ProtocolViolation`] when the reader's progress is impossible.
     pub fn post_made(
         &mut self,
         memory: &impl Memory,

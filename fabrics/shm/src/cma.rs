@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fabric::{Heap, Payload, UserMemory};
 use rustix::io::Errno;
 
-use crate::seat::Sitter;
+use crate::process_slot::SlotOwner;
 
 /// A word of this process's memory that others read by way of trial. Stays where it is as long as it lives.
 pub struct Probe {
@@ -22,8 +22,8 @@ impl Probe {
     }
 
     /// What others need to try.
-    pub fn sitter(&self) -> Sitter {
-        Sitter {
+    pub fn sitter(&self) -> SlotOwner {
+        SlotOwner {
             pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
             probe_address: std::ptr::from_ref(&*self.value).expose_provenance() as u64,
             probe_value: *self.value,
@@ -38,7 +38,7 @@ pub fn admit_readers() {
 }
 
 /// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right one.
-pub fn can_read(sitter: &Sitter) -> bool {
+pub fn can_read(sitter: &SlotOwner) -> bool {
     try_read(sitter).is_ok()
 }
 
@@ -46,7 +46,7 @@ pub fn can_read(sitter: &Sitter) -> bool {
 ///
 /// # Errors
 /// What came instead of the right word.
-pub fn try_read(sitter: &Sitter) -> Result<(), Refusal> {
+pub fn try_read(sitter: &SlotOwner) -> Result<(), Refusal> {
     let room = Heap::new(size_of::<u64>());
     read(sitter.pid, sitter.probe_address, &mut room.memory()).map_err(Refusal::System)?;
     let mut value = [0; size_of::<u64>()];
@@ -77,7 +77,7 @@ impl std::fmt::Display for Refusal {
 #[must_use]
 pub fn least_read_ns() -> Option<f64> {
     let (probe, room) = (Probe::new(0), Heap::new(size_of::<u64>()));
-    let Sitter { pid, probe_address, .. } = probe.sitter();
+    let SlotOwner { pid, probe_address, .. } = probe.sitter();
     let mut least = Duration::MAX;
     for _ in 0..READS_TRIED {
         let start = Instant::now();
@@ -170,9 +170,9 @@ mod tests {
         let probe = Probe::new(0x0123_4567_89ab_cdef);
         let sitter = probe.sitter();
         assert!(can_read(&sitter), "a process may read its own memory");
-        assert!(!can_read(&Sitter { probe_value: 1, ..sitter }));
-        assert!(!can_read(&Sitter { probe_address: 8, ..sitter }));
-        assert!(!can_read(&Sitter { pid: u32::MAX / 2, ..sitter }));
+        assert!(!can_read(&SlotOwner { probe_value: 1, ..sitter }));
+        assert!(!can_read(&SlotOwner { probe_address: 8, ..sitter }));
+        assert!(!can_read(&SlotOwner { pid: u32::MAX / 2, ..sitter }));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use fabric::Payload;
 
 use crate::Segment;
+use crate::cooperative_copy::{CooperativeCopy, End};
 use crate::handout::fuzzing;
 use crate::layout::MAILBOX_AT;
 use crate::memory::Memory;
-use crate::share::{End, Share};
 use crate::sync::Ordering;
 
 /// Where something stands in a segment: offset and bytes.
@@ -62,7 +62,7 @@ pub fn read(segment: &Segment, offset: usize, bytes: usize) -> Vec<u8> {
 /// Claims a part of a shared copy of `bytes` bytes, as the receiver or as the sender: offset and length.
 #[must_use]
 pub fn claim(segment: &Segment, ring: Place, ticket: u16, bytes: usize, receiver: bool) -> Option<Place> {
-    let share = Share { ring_at: ring.0, ticket, bytes };
+    let share = CooperativeCopy { ring_at: ring.0, ticket, bytes };
     let part = share.claim(segment.memory(), if receiver { End::Front } else { End::Back })?;
     Some((part.offset, part.bytes))
 }

@@ -178,7 +178,7 @@ pub(crate) enum Unread {
 }
 
 impl Window {
-    /// Fills `into` with what stands at `at` of the file, in the heap of `seat`.
+    /// Fills `into` with what stands at `at` of the file, in the heap of `process_slot`.
     pub(crate) fn read(
         &mut self,
         segment: &Segment,

@@ -16,27 +16,29 @@
 #![cfg_attr(loom, allow(dead_code, reason = "the models use the lock-free parts only"))]
 
 mod channel;
+mod cooperative_copy;
 mod layout;
-mod mailbox;
 mod memory;
-mod places;
+mod process_slot;
 mod ring;
-mod seat;
-mod share;
+mod single_slot;
+mod slot_table;
+mod staging_buffers;
 mod sync;
-mod trays;
 
 #[cfg(not(loom))]
 mod anonymous;
 #[cfg(not(loom))]
 mod bell;
 #[cfg(not(loom))]
-mod board;
-#[cfg(not(loom))]
 mod choices;
 mod cma;
 #[cfg(not(loom))]
+mod collective_segment;
+#[cfg(not(loom))]
 mod common;
+#[cfg(not(loom))]
+mod failure_log;
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -45,13 +47,11 @@ mod handout;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
-mod ledger;
+mod liveness;
 #[cfg(not(loom))]
 mod measure;
 #[cfg(not(loom))]
 mod presence;
-#[cfg(not(loom))]
-mod pulse;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(not(loom))]
@@ -70,15 +70,15 @@ mod loom_tests;
 pub use crate::{
     anonymous::{anew, memfd_refusal},
     bell::ShmBell,
-    board::{Board, Boards},
     choices::Ways,
     cma::{Refusal, least_read_ns},
+    collective_segment::{CollectiveSegment, CollectiveSegments},
     common::Common,
+    failure_log::{Answer, FailureLog, FailureLogWriter},
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
-    ledger::{Answer, Ledger, LedgerWriter},
+    liveness::{LivenessDescriptor, LivenessDescriptors},
     measure::{Effort, Measured, measure},
-    pulse::{Pulse, Pulses},
     segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},

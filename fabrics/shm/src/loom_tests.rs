@@ -11,11 +11,11 @@ use fabric::{Header, Payload, Posted};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
+use crate::cooperative_copy::{CooperativeCopy, End};
 use crate::layout::{LINE, RING_CURSOR, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
 use crate::memory::{Lines, Memory};
+use crate::process_slot::ProcessSlot;
 use crate::ring::{Arrival, Consumer, Look, Producer};
-use crate::seat::Seat;
-use crate::share::{End, Share};
 use crate::sync::{Ordering, Word};
 
 /// Two lines, so that three messages go round; pieces of a unit, four units of data.
@@ -223,8 +223,8 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-fn receiver() -> Seat {
-    Seat::at(0)
+fn receiver() -> ProcessSlot {
+    ProcessSlot::at(0)
 }
 
 fn ring_from(from: u32) -> usize {
@@ -329,10 +329,10 @@ impl Futex {
 fn both_sides_claim_each_part_once() {
     model(|| {
         let memory = Lines::shared(RING_LINES);
-        let stale = Share { ring_at: 0, ticket: 1, bytes: 1 << 10 };
+        let stale = CooperativeCopy { ring_at: 0, ticket: 1, bytes: 1 << 10 };
         stale.begin(&*memory);
         let theirs = memory.clone();
-        let share = Share { ring_at: 0, ticket: 2, bytes: 300 << 10 };
+        let share = CooperativeCopy { ring_at: 0, ticket: 2, bytes: 300 << 10 };
         let sender = thread::spawn(move || {
             let late = stale.claim(&*theirs, End::Back);
             let mut parts = Vec::new();

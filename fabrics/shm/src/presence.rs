@@ -23,14 +23,14 @@ fn is_there(file: BorrowedFd<'_>, seat: u32) -> bool {
 }
 
 /// The calls of the roll: who was missing the last time, and since when it was not called.
-pub struct Roll {
+pub struct LivenessTable {
     called: Instant,
     missing: Vec<u32>,
 }
 
-impl Roll {
-    pub fn new() -> Roll {
-        Roll { called: Instant::now(), missing: Vec::new() }
+impl LivenessTable {
+    pub fn new() -> LivenessTable {
+        LivenessTable { called: Instant::now(), missing: Vec::new() }
     }
 
     /// Looks who of `claimed` has ended, unless that was done a moment ago. The answer is who was missing the last time
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn who_is_missing_twice_is_told() {
         let (mine, theirs) = descriptions();
-        let mut roll = Roll::new();
+        let mut roll = LivenessTable::new();
         assert!(claim(theirs.as_fd(), 1));
-        let call = |roll: &mut Roll| {
+        let call = |roll: &mut LivenessTable| {
             roll.hurry();
             roll.call(mine.as_fd(), || vec![1])
         };

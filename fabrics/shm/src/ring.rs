@@ -8,7 +8,7 @@
 //!
 //! Both sides keep their positions in memory of their own and compute where the next line and the next piece
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
-//! length and a progress count, each checked before use: what it must not be is [`Wild`].
+//! length and a progress count, each checked before use: what it must not be is [`ProtocolViolation`].
 
 mod consumer;
 mod spot;
@@ -20,8 +20,8 @@ use crate::layout::{
     LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape, WAITING,
     parcel_piece_bytes,
 };
-use crate::mailbox::Shelf;
 use crate::memory::{Memory, Slot, Use};
+use crate::single_slot::Shelf;
 use crate::sync::Ordering;
 use spot::{Span, Spot, free, units};
 
@@ -202,7 +202,7 @@ impl Producer {
     /// Sends a message of any length, or the beginning of it.
     ///
     /// # Errors
-    /// [`Wild`] when the reader's progress is impossible.
+    /// [`ProtocolViolation`] when the reader's progress is impossible.
     pub fn post(
         &mut self,
         memory: &impl Memory,

@@ -8,15 +8,15 @@ use fabric::{
 };
 
 use crate::bell::{ShmBell, wake};
-use crate::board::Boards;
 use crate::choices::Ways;
 use crate::cma::{self, Probe};
+use crate::collective_segment::CollectiveSegments;
 use crate::heap::{self, SharedHeap, Window};
 use crate::layout::{LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_BYTES_MIN};
 use crate::memory::Mapped;
-use crate::presence::{self, Roll};
+use crate::presence::{self, LivenessTable};
+use crate::process_slot::ProcessSlot;
 use crate::ring::Wild;
-use crate::seat::Seat;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
 
@@ -39,7 +39,7 @@ use trouble::{not_here, wild_writer};
 pub struct Shm {
     segment: Segment,
     here: u32,
-    seat: Seat,
+    seat: ProcessSlot,
     /// The peers of this node, by seat.
     peers: Vec<Peer>,
     settings: Settings,
@@ -61,7 +61,7 @@ pub struct Shm {
     recent_heard: usize,
     /// To be reported by the next poll.
     faults: VecDeque<(Peer, FabricError)>,
-    roll: Roll,
+    roll: LivenessTable,
     /// The seats of those who are lost, whose knocks are not answered any more.
     lost: Vec<u32>,
     opener: rustix::process::Pid,
@@ -95,7 +95,7 @@ pub struct ShmLane {
 }
 
 impl Shm {
-    /// Takes seat `seat` of a segment. `peers` are the processes of this node in the order of their seats.
+    /// Takes seat `process_slot` of a segment. `peers` are the processes of this node in the order of their seats.
     ///
     /// # Errors
     /// [`SegmentError::Taken`] where another process has had the seat, [`SegmentError::Mismatch`] where the
@@ -110,7 +110,7 @@ impl Shm {
         if seat as usize >= peers.len() || peers.len() > seats as usize {
             return Err(SegmentError::Mismatch { seat, peers: peers.len(), seats });
         }
-        let here = Seat::at(segment.layout().seat_at(seat));
+        let here = ProcessSlot::at(segment.layout().seat_at(seat));
         if !here.take(segment.memory()) {
             return Err(SegmentError::Taken { seat });
         }
@@ -131,7 +131,7 @@ impl Shm {
             next_heard: 0,
             recent_heard: 0,
             faults: VecDeque::new(),
-            roll: Roll::new(),
+            roll: LivenessTable::new(),
             lost: Vec::new(),
             opener: rustix::process::getpid(),
             tickets: 0,
@@ -141,8 +141,8 @@ impl Shm {
 
     /// The boards of this node.
     #[must_use]
-    pub fn boards(&self) -> Boards {
-        Boards::new(self.segment.clone(), &self.peers, self.settings.pull)
+    pub fn boards(&self) -> CollectiveSegments {
+        CollectiveSegments::new(self.segment.clone(), &self.peers, self.settings.pull)
     }
 
     /// The address of a process of this node, without asking it: it differs from our own by the seat alone.
@@ -262,7 +262,8 @@ impl Shm {
         let Some(seat) = self.peers.iter().position(|other| *other == peer) else {
             return format!("process {}", peer.0);
         };
-        let sitter = Seat::at(self.segment.layout().seat_at(seat as u32)).sitter(self.segment.memory());
+        let sitter =
+            ProcessSlot::at(self.segment.layout().seat_at(seat as u32)).sitter(self.segment.memory());
         let pid = sitter.map_or(String::new(), |sitter| format!(", pid {}", sitter.pid));
         format!("process {} (seat {seat} of this node{pid})", peer.0)
     }
@@ -467,7 +468,7 @@ impl Drop for Shm {
 
 /// Wakes the threads of a seat, if any sleep, after something was published for them.
 #[inline(always)]
-fn wake_if_asleep(memory: &Mapped, seat: Seat) {
+fn wake_if_asleep(memory: &Mapped, seat: ProcessSlot) {
     crash::point();
     if seat.must_wake(memory) {
         wake(memory, seat);
@@ -475,7 +476,7 @@ fn wake_if_asleep(memory: &Mapped, seat: Seat) {
 }
 
 /// Makes this process known: from here on the others may read its memory and rely on its barrier.
-fn sit_down(segment: &Segment, seat: Seat, probe: &Probe, settings: Settings, claimed: bool) {
+fn sit_down(segment: &Segment, seat: ProcessSlot, probe: &Probe, settings: Settings, claimed: bool) {
     if !enlisted() {
         segment.count_unenlisted();
     }

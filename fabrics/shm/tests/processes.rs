@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, wait, waitpid,
 };
-use shm::{Offer, Pulse, Pulses, Segment, Settings, fetch};
+use shm::{LivenessDescriptor, LivenessDescriptors, Offer, Segment, Settings, fetch};
 use support::{End, PATIENCE, pattern};
 
 fn main() {
@@ -346,7 +346,7 @@ fn fetcher() {
 fn an_end_is_told_before_the_memory_goes() {
     // As the launcher: what the dead leave behind becomes a child of this process.
     rustix::process::set_child_subreaper(Some(getpid())).unwrap();
-    let pulses = Pulses::create(2).unwrap();
+    let pulses = LivenessDescriptors::create(2).unwrap();
     let mut owner = start_with_pulse("owner", &pulses);
     let number = Pid::from_child(&owner.0);
     let keeper = until(|| keeper_of(number));
@@ -364,7 +364,7 @@ fn an_end_is_told_before_the_memory_goes() {
 /// Owns memory, and waits to be killed.
 fn owner() {
     let owned = vec![1u8; OWNED_BYTES];
-    let _pulse = Pulse::begin(own_file(), 2, Peer(1)).unwrap();
+    let _pulse = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
     loop {
         std::hint::black_box(&owned);
         std::thread::park();
@@ -372,20 +372,20 @@ fn owner() {
 }
 
 fn who_leaves_in_good_order_leaves_no_keeper() {
-    let pulses = Pulses::create(2).unwrap();
+    let pulses = LivenessDescriptors::create(2).unwrap();
     succeeded("leaver", start_with_pulse("leaver", &pulses));
 }
 
 /// Has a keeper of which a program sees nothing that waits for its children, and then has none.
 fn leaver() {
-    let pulse = Pulse::begin(own_file(), 2, Peer(1)).unwrap();
+    let pulse = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
     until(|| keeper_of(getpid()));
     assert_eq!(wait(WaitOptions::NOHANG).unwrap_err(), Errno::CHILD, "the program's own children only");
     drop(pulse);
     assert_eq!(keeper_of(getpid()), None, "not even as one that nobody has waited for");
 }
 
-fn start_with_pulse(role: &str, pulses: &Pulses) -> Running {
+fn start_with_pulse(role: &str, pulses: &LivenessDescriptors) -> Running {
     rustix::io::fcntl_setfd(pulses.file(), rustix::io::FdFlags::empty()).unwrap();
     let number = pulses.file().as_raw_fd().to_string();
     launch(command(role, 1).env(FILE, number))

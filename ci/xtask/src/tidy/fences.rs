@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn one_file_knows_the_fabrics() {
-        let found = |text| whats("crates/job/src/exchange.rs", text);
+        let found = |text| whats("crates/job/src/key_value_exchange.rs", text);
         assert_eq!(found("let x = shm::Shm::new();"), ["the name of a fabric's crate"]);
         assert_eq!(found("use tcp;"), ["the name of a fabric's crate"]);
         assert_eq!(found("use tcp::Tcp;").len(), 1);

@@ -11,7 +11,7 @@ use super::{Here, for_operator, to_leader};
 use crate::alltoall::{PAIRS_AT_ONCE, alltoallv};
 use crate::blocks::{Block, Blocks, packed};
 use crate::choice::{self, Asked};
-use crate::nesting::{Group, Nesting};
+use crate::hierarchy::{Group, Hierarchy};
 use crate::reduce_scatter::ReduceScatter;
 use crate::scatter::Scatter;
 use crate::schedule::{Schedule, Span};
@@ -219,7 +219,7 @@ fn exchange(
 /// slices, so that there is something to serve for nearly all ranks; a rank serves one slice of one part then. Else it serves
 /// whole parts.
 struct Services<'a> {
-    nesting: &'a Nesting,
+    nesting: &'a Hierarchy,
     /// How many slices each part has.
     slices: u32,
 }
@@ -236,7 +236,7 @@ struct Served {
 }
 
 impl<'a> Services<'a> {
-    fn of_parts(nesting: &'a Nesting) -> Services<'a> {
+    fn of_parts(nesting: &'a Hierarchy) -> Services<'a> {
         Services { nesting, slices: (nesting.smallest_part() / nesting.parts()).max(1) }
     }
 
@@ -282,11 +282,11 @@ impl<'a> Services<'a> {
 }
 
 /// The ranks of a part, in the order of their places.
-fn members(nesting: &Nesting, part: Group) -> impl Iterator<Item = Rank> {
+fn members(nesting: &Hierarchy, part: Group) -> impl Iterator<Item = Rank> {
     (part.first..part.end).map(|place| nesting.rank(place))
 }
 
-fn part_bytes(nesting: &Nesting, part: Group, blocks: &Blocks<'_>) -> usize {
+fn part_bytes(nesting: &Hierarchy, part: Group, blocks: &Blocks<'_>) -> usize {
     if nesting.is_straight() {
         return blocks.run(Span::output(0), part.first, part.end).bytes;
     }
@@ -294,7 +294,7 @@ fn part_bytes(nesting: &Nesting, part: Group, blocks: &Blocks<'_>) -> usize {
 }
 
 /// The blocks of all ranks in the order of their places: where they stand, or copied so.
-fn by_place(schedule: &mut Schedule, nesting: &Nesting, data: Span, blocks: &Blocks<'_>) -> Span {
+fn by_place(schedule: &mut Schedule, nesting: &Hierarchy, data: Span, blocks: &Blocks<'_>) -> Span {
     if nesting.is_straight() {
         return data;
     }
@@ -324,8 +324,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::costs::Border;
-    use crate::nesting::Run;
+    use crate::costs::HierarchyLevel;
+    use crate::hierarchy::Run;
 
     #[test]
     fn each_slice_of_each_part_is_served_by_one_rank() {
@@ -346,7 +346,7 @@ mod tests {
 
     fn each_is_served_once(sizes: &[u32]) {
         let runs = sizes.iter().map(|&size| Run { groups: 1, size }).collect();
-        let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("nodes");
+        let nesting = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("nodes");
         let (services, parts) = (Services::of_parts(&nesting), nesting.parts());
         for (number, served) in (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other))) {
             let part = nesting.part(number);

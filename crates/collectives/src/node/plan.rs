@@ -5,21 +5,21 @@
 use fabric::slots::{SLOT_BYTES_MAX, chunk_bytes_max};
 use messaging::Rank;
 
-use super::of_two::OfTwo;
-use super::pieces::{BYTES_MAX, Carried, Lengths, Lot, PIECE_BYTES_MIN};
-use super::several;
-use super::turn::Flow;
+use super::chunking::{BYTES_MAX, ChunkedLengths, ChunkedTransfer, PIECE_BYTES_MIN, TransferLengths};
+use super::n_ranks;
+use super::segment_state::Flow;
+use super::two_ranks::TwoRankPlan;
 use crate::choice::Asked;
-use crate::effort::Round;
+use crate::cost_model::SegmentRound;
 use crate::names::Operation;
 use crate::{
-    Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Each, Halves, Listed, Reduction, Rooted, Uneven,
+    BitReversedOrder, Block, COMBINED_BY_ALL_BYTES_MAX, Collective, Each, Listed, Reduction, Rooted, Uneven,
     combining_order, reducing_order, scanning_order,
 };
 
 /// One member's part in an operation.
 #[derive(Clone, Copy)]
-pub(super) struct Plan<'a> {
+pub(super) struct SegmentPlan<'a> {
     pub operation: Operation,
     /// Whether the order of operands may change; true where nothing is combined.
     commutative: bool,
@@ -29,26 +29,26 @@ pub(super) struct Plan<'a> {
     /// Whether it writes an entry.
     pub gives: bool,
     /// Whose entries it reads.
-    pub hears: Hears,
+    pub hears: Sources,
     /// What an entry holds.
-    pub(super) holds: Holds,
+    pub(super) holds: SlotContents,
     /// How the data is divided among the members.
-    blocks: Blocks<'a>,
+    blocks: BlockLengths<'a>,
     /// Whether this member's contribution stands in its output.
     pub is_loaded: bool,
     /// Whether its own block must be brought to where it gets the others'.
     brings_own: bool,
     /// What becomes of what it reads.
-    pub then: Then,
+    pub then: Use,
     /// Data is cut between elements of so many bytes.
     element_bytes: usize,
     /// What of it goes in pieces between two.
-    in_pieces: Lot,
+    in_pieces: ChunkedLengths,
 }
 
 /// Whose entries a member reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hears {
+pub(super) enum Sources {
     Nobody,
     One(Rank),
     /// Those of the members before it.
@@ -58,7 +58,7 @@ pub(super) enum Hears {
 
 /// What an entry holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum SlotContents {
     /// Its writer's block, for all who read it.
     Own,
     /// A block for each other member, in the order in which they come behind the writer.
@@ -67,7 +67,7 @@ pub(super) enum Holds {
 
 /// The block of each member in a buffer of all.
 #[derive(Clone, Copy)]
-enum Blocks<'a> {
+enum BlockLengths<'a> {
     /// All so long, one behind the other.
     Even(usize),
     /// As listed.
@@ -76,7 +76,7 @@ enum Blocks<'a> {
 
 /// What becomes of what a member reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum Use {
     /// Nothing comes but that it is there.
     Nothing,
     /// It is what this member gets.
@@ -84,12 +84,12 @@ pub(super) enum Then {
     /// Each goes to its writer's place.
     Placed,
     /// It is combined with the others, and perhaps with this member's own.
-    Combined(Sum),
+    Combined(Order),
 }
 
 /// Which contributions are combined, and in which order: the same as by the schedules that are chosen at such lengths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sum {
+pub(super) enum Order {
     /// Those of all, in the order of operands.
     OfAll,
     /// Those of all, as up a tree to that rank.
@@ -111,38 +111,38 @@ pub enum Operands {
     OwnAlone,
 }
 
-impl Sum {
+impl Order {
     /// What the member of two combines that is `here`.
     #[inline(always)]
     pub(super) fn of_two(self, here: Rank) -> Operands {
         match self {
-            Sum::UpTo(Rank(0)) if here == Rank(0) => Operands::OwnAlone,
-            Sum::UpTo(Rank(0)) => Operands::TheirsAlone,
+            Order::UpTo(Rank(0)) if here == Rank(0) => Operands::OwnAlone,
+            Order::UpTo(Rank(0)) => Operands::TheirsAlone,
             // Up a tree two combine in the order of ranks as well.
-            Sum::OfAll | Sum::UpTo(_) | Sum::UpTree(_) if here == Rank(0) => Operands::OwnBeforeTheirs,
-            Sum::OfAll | Sum::UpTo(_) | Sum::UpTree(_) => Operands::TheirsBeforeOwn,
+            Order::OfAll | Order::UpTo(_) | Order::UpTree(_) if here == Rank(0) => Operands::OwnBeforeTheirs,
+            Order::OfAll | Order::UpTo(_) | Order::UpTree(_) => Operands::TheirsBeforeOwn,
         }
     }
 
     /// The members whose contributions are combined.
     pub(super) fn of(self, size: u32) -> impl Iterator<Item = Rank> {
-        let last = if let Sum::UpTo(last) = self { last.0 } else { size - 1 };
+        let last = if let Order::UpTo(last) = self { last.0 } else { size - 1 };
         (0..=last).map(Rank)
     }
 
     /// Where a member's contribution is put, so that [many](Sum::in_runs) are combined at once.
     pub(super) fn place(self, size: u32, of: Rank) -> usize {
         match self {
-            Sum::OfAll => Halves::of(size).place(of) as usize,
-            Sum::UpTree(_) | Sum::UpTo(_) => of.0 as usize,
+            Order::OfAll => BitReversedOrder::of(size).place(of) as usize,
+            Order::UpTree(_) | Order::UpTo(_) => of.0 as usize,
         }
     }
 
     /// Hands out runs of such places: so many from the first on are put before as many from the second on, where the results
     /// stand then. The answer is where that of all stands. The bits are those of [`Sum::in_order`].
     pub(super) fn in_runs(self, size: u32, mut combine: impl FnMut(usize, usize, usize)) -> usize {
-        if self == Sum::OfAll {
-            let halves = Halves::of(size);
+        if self == Order::OfAll {
+            let halves = BitReversedOrder::of(size);
             halves.runs().for_each(|(lower, higher, count)| {
                 combine(lower as usize, higher as usize, count as usize);
             });
@@ -155,15 +155,15 @@ impl Sum {
     /// where that of all stands.
     pub(super) fn in_order(self, size: u32, mut combine: impl FnMut(Rank, Rank)) -> Rank {
         match self {
-            Sum::OfAll => {
+            Order::OfAll => {
                 combining_order(size).for_each(|(lower, higher)| combine(lower, higher));
                 Rank(size - 1)
             }
-            Sum::UpTree(top) => {
+            Order::UpTree(top) => {
                 reducing_order(size, top).for_each(|(lower, higher)| combine(lower, higher));
                 Rank((top.0 + size - 1) % size)
             }
-            Sum::UpTo(last) => {
+            Order::UpTo(last) => {
                 scanning_order(last).for_each(|(lower, higher)| combine(lower, higher));
                 last
             }
@@ -171,69 +171,73 @@ impl Sum {
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> SegmentPlan<'a> {
     /// What that member does; `None` where the operation never goes by boards.
     #[inline(always)]
-    pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<Plan<'a>> {
+    pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<SegmentPlan<'a>> {
         let is_at = |root: Rank| here == root;
-        let to = |root: Rank| if is_at(root) { Hears::Others } else { Hears::Nobody };
-        let from = |root: Rank| if is_at(root) { Hears::Nobody } else { Hears::One(root) };
+        let to = |root: Rank| if is_at(root) { Sources::Others } else { Sources::Nobody };
+        let from = |root: Rank| if is_at(root) { Sources::Nobody } else { Sources::One(root) };
         let (operation, Asked { commutative, .. }) = collective.asked();
-        let new = |bytes, then| Plan { commutative, ..Plan::each_to_all(operation, here, size, bytes, then) };
-        let exchange = |of: Each| Plan {
+        let new = |bytes, then| Self { commutative, ..Self::each_to_all(operation, here, size, bytes, then) };
+        let exchange = |of: Each| Self {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
-            in_pieces: Lot::EXCHANGE,
-            ..new(of.bytes, Then::Placed)
+            in_pieces: ChunkedLengths::EXCHANGE,
+            ..new(of.bytes, Use::Placed)
         };
-        let sum = |of: Reduction, sum| Plan {
+        let sum = |of: Reduction, sum| Self {
             is_loaded: of.in_place,
             element_bytes: of.operator.element_bytes,
-            ..new(of.count * of.operator.element_bytes, Then::Combined(sum))
+            ..new(of.count * of.operator.element_bytes, Use::Combined(sum))
         };
         let brings = |of: Rooted| is_at(of.root) && !of.in_place;
         let plan = match collective {
-            Collective::Barrier => new(0, Then::Nothing),
+            Collective::Barrier => new(0, Use::Nothing),
             // The root's data stands where that of the others goes.
             Collective::Bcast { root, bytes } => {
-                Plan { gives: is_at(root), hears: from(root), is_loaded: true, ..new(bytes, Then::Taken) }
+                Self { gives: is_at(root), hears: from(root), is_loaded: true, ..new(bytes, Use::Taken) }
             }
-            Collective::Gather(of) => Plan {
+            Collective::Gather(of) => Self {
                 gives: !is_at(of.root),
                 hears: to(of.root),
                 brings_own: brings(of),
-                ..new(of.bytes, Then::Placed)
+                ..new(of.bytes, Use::Placed)
             },
-            Collective::Scatter(of) => Plan {
+            Collective::Scatter(of) => Self {
                 gives: is_at(of.root),
                 hears: from(of.root),
-                holds: Holds::ForEach,
+                holds: SlotContents::ForEach,
                 brings_own: brings(of),
-                ..new(of.bytes, Then::Taken)
+                ..new(of.bytes, Use::Taken)
             },
             Collective::Allgather(of) => exchange(of),
-            Collective::Alltoall(of) => Plan { holds: Holds::ForEach, ..exchange(of) },
-            Collective::Allreduce(of) => Plan { in_pieces: Lot::COMBINED, ..sum(of, Sum::OfAll) },
+            Collective::Alltoall(of) => Self { holds: SlotContents::ForEach, ..exchange(of) },
+            Collective::Allreduce(of) => {
+                Self { in_pieces: ChunkedLengths::COMBINED, ..sum(of, Order::OfAll) }
+            }
             // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
-                let in_pieces = Lot::REDUCED;
-                Plan { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Sum::OfAll) }
+                let in_pieces = ChunkedLengths::REDUCED;
+                Self { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Order::OfAll) }
             }
-            Collective::ReduceScatterBlock(of) if size == 2 => {
-                Plan { holds: Holds::ForEach, in_pieces: Lot::SCATTERED, ..sum(of, Sum::OfAll) }
-            }
+            Collective::ReduceScatterBlock(of) if size == 2 => Self {
+                holds: SlotContents::ForEach,
+                in_pieces: ChunkedLengths::SCATTERED,
+                ..sum(of, Order::OfAll)
+            },
             Collective::Scan(of) => {
-                let (gives, in_pieces) = (here.0 + 1 < size, Lot::SCANNED);
-                Plan { gives, hears: Hears::Lower, in_pieces, ..sum(of, Sum::UpTo(here)) }
+                let (gives, in_pieces) = (here.0 + 1 < size, ChunkedLengths::SCANNED);
+                Self { gives, hears: Sources::Lower, in_pieces, ..sum(of, Order::UpTo(here)) }
             }
             Collective::Exscan(of) => {
-                let hears = if here.0 == 0 { Hears::Nobody } else { Hears::Lower };
+                let hears = if here.0 == 0 { Sources::Nobody } else { Sources::Lower };
                 let before = Rank(here.0.saturating_sub(1));
-                Plan { gives: here.0 + 1 < size, hears, ..sum(of, Sum::UpTo(before)) }
+                Self { gives: here.0 + 1 < size, hears, ..sum(of, Order::UpTo(before)) }
             }
             Collective::Reduce(root, of) => {
                 let top = if of.operator.commutative { root } else { Rank(0) };
-                Plan { gives: !is_at(root), hears: to(root), ..sum(of, Sum::UpTree(top)) }
+                Self { gives: !is_at(root), hears: to(root), ..sum(of, Order::UpTree(top)) }
             }
             Collective::ReduceScatterBlock(_) => return None,
         };
@@ -242,44 +246,44 @@ impl<'a> Plan<'a> {
 
     /// All hear so many bytes of all.
     #[inline(always)]
-    fn each_to_all(operation: Operation, here: Rank, size: u32, bytes: usize, then: Then) -> Plan<'a> {
-        Plan {
+    fn each_to_all(operation: Operation, here: Rank, size: u32, bytes: usize, then: Use) -> SegmentPlan<'a> {
+        Self {
             operation,
             commutative: true,
             here,
             size,
             gives: true,
-            hears: Hears::Others,
-            holds: Holds::Own,
-            blocks: Blocks::Even(bytes),
+            hears: Sources::Others,
+            holds: SlotContents::Own,
+            blocks: BlockLengths::Even(bytes),
             is_loaded: false,
             brings_own: false,
             then,
             element_bytes: 1,
-            in_pieces: Lot::ONE_WAY,
+            in_pieces: ChunkedLengths::ONE_WAY,
         }
     }
 
     /// The same with blocks that differ; only where all members know all of them.
-    pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<Plan<'a>> {
-        let new = |operation, then, blocks| Plan {
-            blocks: Blocks::Listed(blocks),
-            ..Plan::each_to_all(operation, here, size, 0, then)
+    pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<SegmentPlan<'a>> {
+        let new = |operation, then, blocks| Self {
+            blocks: BlockLengths::Listed(blocks),
+            ..SegmentPlan::each_to_all(operation, here, size, 0, then)
         };
         match listed.what {
-            Uneven::Allgather { in_place } => Some(Plan {
+            Uneven::Allgather { in_place } => Some(Self {
                 is_loaded: in_place,
                 brings_own: !in_place,
-                in_pieces: Lot::EXCHANGE,
-                ..new(Operation::Allgather, Then::Placed, listed.receives)
+                in_pieces: ChunkedLengths::EXCHANGE,
+                ..new(Operation::Allgather, Use::Placed, listed.receives)
             }),
-            Uneven::ReduceScatter { in_place, operator } if size == 2 => Some(Plan {
-                holds: Holds::ForEach,
+            Uneven::ReduceScatter { in_place, operator } if size == 2 => Some(Self {
+                holds: SlotContents::ForEach,
                 is_loaded: in_place,
                 commutative: operator.commutative,
                 element_bytes: operator.element_bytes,
-                in_pieces: Lot::SCATTERED,
-                ..new(Operation::ReduceScatter, Then::Combined(Sum::OfAll), listed.sends)
+                in_pieces: ChunkedLengths::SCATTERED,
+                ..new(Operation::ReduceScatter, Use::Combined(Order::OfAll), listed.sends)
             }),
             _ => None,
         }
@@ -287,36 +291,36 @@ impl<'a> Plan<'a> {
 
     /// Whether what comes of a sum is written over what is still to be given, or combined: in place, and of another length.
     pub(super) fn is_in_the_way(&self) -> bool {
-        let Blocks::Listed(blocks) = self.blocks else { return false };
+        let BlockLengths::Listed(blocks) = self.blocks else { return false };
         let is_uneven = || blocks.windows(2).any(|both| both[0].bytes != both[1].bytes);
-        self.is_loaded && self.then != Then::Placed && is_uneven()
+        self.is_loaded && self.then != Use::Placed && is_uneven()
     }
 
     /// What this member does if there are two, in one round; the same at both.
     #[inline(always)]
-    pub(super) fn of_two(&self) -> Option<OfTwo> {
+    pub(super) fn of_two(&self) -> Option<TwoRankPlan> {
         if self.size != 2 || !self.is_one_round() {
             return None;
         }
         let other = Rank(1 - self.here.0);
         let gets = match self.hears {
-            Hears::Nobody => false,
-            Hears::One(_) | Hears::Others => true,
-            Hears::Lower => self.here.0 == 1,
+            Sources::Nobody => false,
+            Sources::One(_) | Sources::Others => true,
+            Sources::Lower => self.here.0 == 1,
         };
         let (give, gotten) = match self.holds {
-            Holds::Own => (self.own(), self.block(other)),
-            Holds::ForEach => (self.block(other), self.block(self.here)),
+            SlotContents::Own => (self.own(), self.block(other)),
+            SlotContents::ForEach => (self.block(other), self.block(self.here)),
         };
         let (operands, kept) = match self.then {
             // The lower one of a scan has its own alone.
-            Then::Combined(Sum::UpTo(Rank(0))) if !gets && matches!(self.hears, Hears::Lower) => {
+            Use::Combined(Order::UpTo(Rank(0))) if !gets && matches!(self.hears, Sources::Lower) => {
                 (None, if self.is_loaded { None } else { Some(0) })
             }
-            Then::Combined(sum) => (if gets { Some(sum.of_two(self.here)) } else { None }, None),
-            Then::Nothing | Then::Taken | Then::Placed => (None, self.kept()),
+            Use::Combined(sum) => (if gets { Some(sum.of_two(self.here)) } else { None }, None),
+            Use::Nothing | Use::Taken | Use::Placed => (None, self.kept()),
         };
-        Some(OfTwo {
+        Some(TwoRankPlan {
             gives: self.gives,
             give,
             gets,
@@ -337,7 +341,7 @@ impl<'a> Plan<'a> {
             return self.fits();
         }
         let longest = self.longest_bytes();
-        (longest > 0 || matches!(self.then, Then::Nothing)) && longest <= PIECE_BYTES_MIN
+        (longest > 0 || matches!(self.then, Use::Nothing)) && longest <= PIECE_BYTES_MIN
     }
 
     /// Whether entries have room for it, and there is anything to put there; the same at all members.
@@ -345,11 +349,11 @@ impl<'a> Plan<'a> {
     pub(super) fn fits(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let all_bytes_max = match self.then {
-            Then::Combined(Sum::UpTree(_)) => ROOM_BYTES,
-            Then::Combined(_) => COMBINED_BY_ALL_BYTES_MAX,
-            Then::Nothing | Then::Taken | Then::Placed => usize::MAX,
+            Use::Combined(Order::UpTree(_)) => ROOM_BYTES,
+            Use::Combined(_) => COMBINED_BY_ALL_BYTES_MAX,
+            Use::Nothing | Use::Taken | Use::Placed => usize::MAX,
         };
-        let is_some = longest > 0 || matches!(self.then, Then::Nothing);
+        let is_some = longest > 0 || matches!(self.then, Use::Nothing);
         let all = longest.saturating_mul(self.size as usize);
         is_some && entry <= SLOT_BYTES_MAX && all <= all_bytes_max
     }
@@ -357,30 +361,30 @@ impl<'a> Plan<'a> {
     /// Whether one member combines what all have, which others do in a tree.
     #[inline(always)]
     pub(super) fn goes_up_tree(&self) -> bool {
-        matches!(self.then, Then::Combined(Sum::UpTree(_)))
+        matches!(self.then, Use::Combined(Order::UpTree(_)))
     }
 
     /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
     pub(super) fn is_one_piece(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let is_long = longest > 0 && entry > SLOT_BYTES_MAX && entry <= chunk_bytes_max(self.size);
-        is_long && !matches!(self.then, Then::Combined(_)) && self.size > 2
+        is_long && !matches!(self.then, Use::Combined(_)) && self.size > 2
     }
 
     /// Whether it may go in pieces among several: what all hear, or all hear of one.
     #[inline]
     pub(super) fn goes_among_several(&self) -> bool {
         let (longest, _) = self.entry_bytes();
-        let all_hear_all = self.gives && self.hears == Hears::Others;
+        let all_hear_all = self.gives && self.hears == Sources::Others;
         let least = match self.then {
-            Then::Placed if all_hear_all => several::piece_bytes(self.size, 1),
-            Then::Taken => several::piece_bytes(self.size, 1),
-            Then::Combined(Sum::OfAll) if all_hear_all && !self.fits() => 0,
-            Then::Combined(Sum::UpTree(_)) if !self.fits() && self.size > 3 => 0,
+            Use::Placed if all_hear_all => n_ranks::piece_bytes(self.size, 1),
+            Use::Taken => n_ranks::piece_bytes(self.size, 1),
+            Use::Combined(Order::OfAll) if all_hear_all && !self.fits() => 0,
+            Use::Combined(Order::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
         };
-        let is_cut = self.element_bytes <= several::ELEMENT_BYTES_MAX && longest <= BYTES_MAX;
-        self.holds == Holds::Own && self.size > 2 && is_cut && least < longest
+        let is_cut = self.element_bytes <= n_ranks::ELEMENT_BYTES_MAX && longest <= BYTES_MAX;
+        self.holds == SlotContents::Own && self.size > 2 && is_cut && least < longest
     }
 
     /// The longest block of any member.
@@ -401,20 +405,29 @@ impl<'a> Plan<'a> {
     }
 
     /// The same operation with blocks that are all so long.
-    pub(super) fn with_bytes(&self, bytes: usize) -> Plan<'a> {
-        Plan { blocks: Blocks::Even(bytes), ..*self }
+    pub(super) fn with_bytes(&self, bytes: usize) -> SegmentPlan<'a> {
+        Self { blocks: BlockLengths::Even(bytes), ..*self }
     }
 
     /// What its members do if all that each gives goes in one round.
-    pub(super) fn round(&self) -> Round {
+    pub(super) fn round(&self) -> SegmentRound {
         let (reads, gives) = self.entry_bytes();
         let others = self.size - 1;
-        let combines = matches!(self.then, Then::Combined(_));
-        let each =
-            Round { times: 1, givers: self.size, gives, hearers: self.size, hears: others, reads, combines };
+        let combines = matches!(self.then, Use::Combined(_));
+        let each = SegmentRound {
+            times: 1,
+            givers: self.size,
+            gives,
+            hearers: self.size,
+            hears: others,
+            reads,
+            combines,
+        };
         match self.operation {
-            Operation::Bcast | Operation::Scatter => Round { givers: 1, hearers: others, hears: 1, ..each },
-            Operation::Gather | Operation::Reduce => Round { givers: others, hearers: 1, ..each },
+            Operation::Bcast | Operation::Scatter => {
+                SegmentRound { givers: 1, hearers: others, hears: 1, ..each }
+            }
+            Operation::Gather | Operation::Reduce => SegmentRound { givers: others, hearers: 1, ..each },
             _ => each,
         }
     }
@@ -422,8 +435,8 @@ impl<'a> Plan<'a> {
     /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
     pub(super) fn several_piece_bytes(&self) -> usize {
         match self.goes_up_tree() {
-            true => several::root_piece_bytes(self.element_bytes),
-            false => several::piece_bytes(self.size, self.element_bytes),
+            true => n_ranks::root_piece_bytes(self.element_bytes),
+            false => n_ranks::piece_bytes(self.size, self.element_bytes),
         }
     }
 
@@ -431,10 +444,12 @@ impl<'a> Plan<'a> {
     #[inline(always)]
     fn entry_bytes(&self) -> (usize, usize) {
         match (self.blocks, self.holds) {
-            (Blocks::Even(bytes), Holds::Own) => (bytes, bytes),
-            (Blocks::Even(bytes), Holds::ForEach) => (bytes, bytes.saturating_mul(self.size as usize - 1)),
+            (BlockLengths::Even(bytes), SlotContents::Own) => (bytes, bytes),
+            (BlockLengths::Even(bytes), SlotContents::ForEach) => {
+                (bytes, bytes.saturating_mul(self.size as usize - 1))
+            }
             // An entry has one block, also where it is for the other of two.
-            (Blocks::Listed(blocks), _) => {
+            (BlockLengths::Listed(blocks), _) => {
                 let longest = blocks.iter().map(|block| block.bytes).max().unwrap_or(0);
                 (longest, longest)
             }
@@ -444,20 +459,20 @@ impl<'a> Plan<'a> {
     /// What this one of two members does.
     #[inline(always)]
     pub(super) fn flow(&self) -> Flow {
-        let is_some = self.size == 2 && !matches!(self.then, Then::Nothing);
+        let is_some = self.size == 2 && !matches!(self.then, Use::Nothing);
         Flow { gives: is_some && self.gives, gets: is_some && self.writers().next().is_some() }
     }
 
     /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
     #[inline]
-    pub(super) fn in_pieces(&self) -> Option<Carried> {
+    pub(super) fn in_pieces(&self) -> Option<ChunkedTransfer> {
         if self.size != 2 {
             return None;
         }
         let [front, back] = self.entry();
         let gives = if self.gives { front.bytes + back.bytes } else { 0 };
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
-        let lengths = Lengths { gives, gets, element_bytes: self.element_bytes };
+        let lengths = TransferLengths { gives, gets, element_bytes: self.element_bytes };
         match self.flow().is_one_way() {
             true => lengths.carried_one_way(self.in_pieces),
             false => lengths.carried(self.in_pieces),
@@ -473,8 +488,8 @@ impl<'a> Plan<'a> {
     #[inline(always)]
     pub(super) fn block(&self, of: Rank) -> Block {
         match self.blocks {
-            Blocks::Even(bytes) => Block { offset: of.0 as usize * bytes, bytes },
-            Blocks::Listed(blocks) => blocks[of.0 as usize],
+            BlockLengths::Even(bytes) => Block { offset: of.0 as usize * bytes, bytes },
+            BlockLengths::Listed(blocks) => blocks[of.0 as usize],
         }
     }
 
@@ -488,8 +503,8 @@ impl<'a> Plan<'a> {
     #[inline(always)]
     pub(super) fn entry(&self) -> [Block; 2] {
         match self.holds {
-            Holds::Own => [self.own(), Block::NOTHING],
-            Holds::ForEach => {
+            SlotContents::Own => [self.own(), Block::NOTHING],
+            SlotContents::ForEach => {
                 let Block { offset, bytes } = self.block(self.here);
                 let behind = offset + bytes;
                 [Block { offset: behind, bytes: self.end() - behind }, Block { offset: 0, bytes: offset }]
@@ -502,7 +517,7 @@ impl<'a> Plan<'a> {
     pub(super) fn own(&self) -> Block {
         let block = self.block(self.here);
         let has_all =
-            matches!(self.holds, Holds::ForEach) || self.is_loaded && matches!(self.then, Then::Placed);
+            matches!(self.holds, SlotContents::ForEach) || self.is_loaded && matches!(self.then, Use::Placed);
         Block { offset: if has_all { block.offset } else { 0 }, ..block }
     }
 
@@ -511,8 +526,8 @@ impl<'a> Plan<'a> {
     pub(super) fn heard(&self, from: Rank) -> (usize, Block) {
         let theirs = self.block(from);
         match self.holds {
-            Holds::Own => (theirs.bytes, Block { offset: 0, bytes: theirs.bytes }),
-            Holds::ForEach => {
+            SlotContents::Own => (theirs.bytes, Block { offset: 0, bytes: theirs.bytes }),
+            SlotContents::ForEach => {
                 let (end, behind, own) = (self.end(), theirs.offset + theirs.bytes, self.block(self.here));
                 let offset = if self.here > from { own.offset - behind } else { end - behind + own.offset };
                 (end - theirs.bytes, Block { offset, bytes: own.bytes })
@@ -530,7 +545,7 @@ impl<'a> Plan<'a> {
     /// Where what that member has written goes.
     #[inline(always)]
     pub(super) fn place(&self, from: Rank) -> usize {
-        if matches!(self.then, Then::Placed) { self.block(from).offset } else { 0 }
+        if matches!(self.then, Use::Placed) { self.block(from).offset } else { 0 }
     }
 
     /// The members whose entries are read, beginning behind this one.
@@ -538,10 +553,10 @@ impl<'a> Plan<'a> {
     pub(super) fn writers(&self) -> impl Iterator<Item = Rank> + use<> {
         let (here, size) = (self.here.0, self.size);
         let (behind, before) = match self.hears {
-            Hears::Nobody => (0..0, 0..0),
-            Hears::One(rank) => (rank.0..rank.0 + 1, 0..0),
-            Hears::Lower => (0..0, 0..here),
-            Hears::Others => (here + 1..size, 0..here),
+            Sources::Nobody => (0..0, 0..0),
+            Sources::One(rank) => (rank.0..rank.0 + 1, 0..0),
+            Sources::Lower => (0..0, 0..here),
+            Sources::Others => (here + 1..size, 0..here),
         };
         behind.chain(before).map(Rank)
     }

@@ -17,11 +17,11 @@ struct Buffers {
 /// elements of two bytes: the first rank that has contributed, and how many have; only neighbours can be combined.
 fn carry_out<'a>(
     what: &str,
-    plan_of: impl Fn(Rank) -> Option<Plan<'a>>,
+    plan_of: impl Fn(Rank) -> Option<SegmentPlan<'a>>,
     Buffers { inputs, outputs }: Buffers,
     expected: &[Vec<u8>],
 ) {
-    let plans: Vec<Plan<'_>> =
+    let plans: Vec<SegmentPlan<'_>> =
         (0..expected.len() as u32).map(|rank| plan_of(Rank(rank)).expect("it fits")).collect();
     let given = |rank: usize| if plans[rank].is_loaded { &outputs[rank] } else { &inputs[rank] };
     let part = |data: &[u8], Block { offset, bytes }| data[offset..offset + bytes].to_vec();
@@ -44,11 +44,11 @@ fn carry_out<'a>(
             part(entry, block)
         };
         match plan.then {
-            _ if plan.hears == Hears::Nobody => assert_eq!(plan.writers().count(), 0),
-            Then::Nothing | Then::Taken | Then::Placed => {
+            _ if plan.hears == Sources::Nobody => assert_eq!(plan.writers().count(), 0),
+            Use::Nothing | Use::Taken | Use::Placed => {
                 plan.writers().for_each(|from| put(plan.place(from), &heard(from)));
             }
-            Then::Combined(sum) => {
+            Use::Combined(sum) => {
                 let of = |from: Rank| if from.0 as usize == rank { own() } else { heard(from) };
                 let mut places: Vec<Vec<u8>> = sum.of(plan.size).map(of).collect();
                 let mut runs = places.clone();
@@ -110,7 +110,7 @@ fn data_goes_from_a_root_and_to_one() {
         let row = |of: &dyn Fn(u32) -> Vec<u8>| of_all(size, of).concat();
         let bcast = |rank| {
             let collective = Collective::Bcast { root: Rank(root), bytes };
-            Plan::of(collective, rank, size)
+            SegmentPlan::of(collective, rank, size)
         };
         let data = block(root, 0, bytes);
         let buffers = Buffers {
@@ -132,14 +132,14 @@ fn data_goes_from_a_root_and_to_one() {
                 outputs[root as usize][own..own + bytes].copy_from_slice(&block(root, root, bytes));
             }
             let inputs = of_all(size, |rank| block(rank, root, if has_own(rank) { 0 } else { bytes }));
-            let gather = |rank| Plan::of(Collective::Gather(rooted(rank)), rank, size);
+            let gather = |rank| SegmentPlan::of(Collective::Gather(rooted(rank)), rank, size);
             carry_out("gather", gather, Buffers { inputs, outputs }, &expected);
 
             let inputs = of_all(size, |rank| at_root(rank, row(&|to| block(root, to, bytes))));
             let outputs = of_all(size, |_| blank(bytes));
             let expected =
                 of_all(size, |rank| if has_own(rank) { blank(bytes) } else { block(root, rank, bytes) });
-            let scatter = |rank| Plan::of(Collective::Scatter(rooted(rank)), rank, size);
+            let scatter = |rank| SegmentPlan::of(Collective::Scatter(rooted(rank)), rank, size);
             carry_out("scatter", scatter, Buffers { inputs, outputs }, &expected);
         }
     }
@@ -151,7 +151,7 @@ fn data_goes_from_all_to_all() {
     for (size, in_place) in sizes().flat_map(|size| [(size, false), (size, true)]) {
         let all = bytes * size as usize;
         let each = Each { bytes, in_place };
-        let barrier = |rank| Plan::of(Collective::Barrier, rank, size);
+        let barrier = |rank| SegmentPlan::of(Collective::Barrier, rank, size);
         let nothing = of_all(size, |_| Vec::new());
         let buffers = Buffers { inputs: nothing.clone(), outputs: nothing.clone() };
         carry_out("barrier", barrier, buffers, &nothing);
@@ -170,7 +170,7 @@ fn data_goes_from_all_to_all() {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { block(rank, 0, bytes) }),
             outputs: of_all(size, |rank| if in_place { loaded(rank) } else { blank(all) }),
         };
-        let allgather = |rank| Plan::of(Collective::Allgather(each), rank, size);
+        let allgather = |rank| SegmentPlan::of(Collective::Allgather(each), rank, size);
         carry_out("allgather", allgather, buffers, &of_all(size, |_| gathered.clone()));
 
         let given = |from: u32| of_all(size, |to| block(from, to, bytes)).concat();
@@ -179,7 +179,7 @@ fn data_goes_from_all_to_all() {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { given(rank) }),
             outputs: of_all(size, |rank| if in_place { given(rank) } else { blank(all) }),
         };
-        let alltoall = |rank| Plan::of(Collective::Alltoall(each), rank, size);
+        let alltoall = |rank| SegmentPlan::of(Collective::Alltoall(each), rank, size);
         carry_out("alltoall", alltoall, buffers, &of_all(size, gotten));
     }
 }
@@ -205,7 +205,7 @@ fn blocks_may_differ() {
         };
         let what = Uneven::Allgather { in_place };
         let listed = Listed { what, sends: &[], receives: &blocks };
-        let allgather = |rank| Plan::listed(listed, rank, size);
+        let allgather = |rank| SegmentPlan::listed(listed, rank, size);
         carry_out("allgatherv", allgather, buffers, &of_all(size, |_| with(&|_| true)));
     }
 }
@@ -223,7 +223,7 @@ fn contributions_are_combined_in_their_order() {
         };
         let before = |rank: usize| buffers.outputs[rank].clone();
         let run = |name: &str, collective: Collective, expected: Vec<Vec<u8>>| {
-            carry_out(name, |rank| Plan::of(collective, rank, size), buffers.clone(), &expected);
+            carry_out(name, |rank| SegmentPlan::of(collective, rank, size), buffers.clone(), &expected);
         };
         let upto = |ranks: u32| sum(0, ranks, count);
         run("allreduce", Collective::Allreduce(of), of_all(size, |_| upto(size)));
@@ -242,7 +242,7 @@ fn reduce_to(root: u32, size: u32, count: usize, in_place: bool) {
         outputs: of_all(size, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
     };
     let result = |rank| if rank == root { sum(0, size, count) } else { blank(2 * count) };
-    let reduce = |rank| Plan::of(Collective::Reduce(Rank(root), of(rank)), rank, size);
+    let reduce = |rank| SegmentPlan::of(Collective::Reduce(Rank(root), of(rank)), rank, size);
     carry_out("reduce", reduce, buffers, &of_all(size, result));
 }
 
@@ -275,11 +275,11 @@ fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
             let blocks = packed(counts.map(|count| 2 * count));
             let what = Uneven::ReduceScatter { operator: SUM, in_place };
             let listed = Listed { what, sends: &blocks, receives: &[] };
-            let reduce_scatter = |rank| Plan::listed(listed, rank, 2);
+            let reduce_scatter = |rank| SegmentPlan::listed(listed, rank, 2);
             carry_out("reduce-scatter", reduce_scatter, buffers.clone(), &expected);
             if counts[0] == counts[1] {
                 let of = Reduction { count, operator: SUM, in_place };
-                let even = |rank| Plan::of(Collective::ReduceScatterBlock(of), rank, 2);
+                let even = |rank| SegmentPlan::of(Collective::ReduceScatterBlock(of), rank, 2);
                 carry_out("reduce-scatter-block", even, buffers, &expected);
             }
         }
@@ -293,7 +293,7 @@ fn all_members_go_the_same_way() {
     for size in sizes() {
         let goes = |collective: Collective| {
             let ways: Vec<bool> = (0..size)
-                .map(|rank| Plan::of(collective, Rank(rank), size).is_some_and(|plan| plan.fits()))
+                .map(|rank| SegmentPlan::of(collective, Rank(rank), size).is_some_and(|plan| plan.fits()))
                 .collect();
             assert!(ways.iter().all(|way| *way == ways[0]), "{collective:?} of {size}");
             ways[0]

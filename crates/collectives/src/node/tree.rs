@@ -10,8 +10,8 @@ use fabric::slots::{DEPTH, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::plan::{Plan, ROOM_BYTES, Then};
-use super::{Combine, Member, Result, Visit};
+use super::plan::{ROOM_BYTES, SegmentPlan, Use};
+use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::memory::reading;
 use crate::shape::{Core, Part};
 
@@ -21,7 +21,7 @@ pub(super) const TREE_FROM: u32 = 9;
 
 /// One member's part in the tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tree {
+pub(super) struct SumTree {
     core: Core,
     /// This member's number among those that combine; `None` for a guest, whose neighbour combines for it.
     number: Option<u32>,
@@ -32,12 +32,12 @@ pub(super) struct Tree {
 /// The numbers that one member combines at one level: its own, and one or three others'.
 type Children = [Option<Rank>; 3];
 
-impl Tree {
-    pub(super) fn of(here: Rank, size: u32) -> Tree {
+impl SumTree {
+    pub(super) fn of(here: Rank, size: u32) -> SumTree {
         let core = Core::new(size);
         match core.part(here) {
-            Part::Guest(_) => Tree { core, number: None, guest: None },
-            Part::Member(number, guest) => Tree { core, number: Some(number), guest },
+            Part::Guest(_) => SumTree { core, number: None, guest: None },
+            Part::Member(number, guest) => SumTree { core, number: Some(number), guest },
         }
     }
 
@@ -72,16 +72,16 @@ impl Tree {
     }
 }
 
-impl<M: Member> Visit<'_, M> {
+impl<M: SegmentMember> SegmentOperation<'_, M> {
     /// Does a barrier or a sum for all up the tree.
     pub(super) fn carry_in_tree(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &SegmentPlan<'_>,
         input: Payload<'_>,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
-        let tree = Tree::of(plan.here, plan.size);
+        let tree = SumTree::of(plan.here, plan.size);
         let own = if plan.is_loaded { reading(output) } else { input }.part(0, plan.longest_bytes());
         let room = self.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
         let done = self.carry_up(tree, plan, own, &room, output, combining);
@@ -91,8 +91,8 @@ impl<M: Member> Visit<'_, M> {
 
     fn carry_up(
         &mut self,
-        tree: Tree,
-        plan: &Plan<'_>,
+        tree: SumTree,
+        plan: &SegmentPlan<'_>,
         own: Payload<'_>,
         room: &Heap,
         output: &mut UserMemory,
@@ -102,7 +102,7 @@ impl<M: Member> Visit<'_, M> {
         let part =
             |at: usize| (room.memory().part(at * bytes, bytes), room.payload().part(at * bytes, bytes));
         let [(mut result, of_result), (mut lower, of_lower), (mut higher, of_higher)] = [0, 1, 2].map(part);
-        let (sums, mut so_far) = (matches!(plan.then, Then::Combined(_)), own);
+        let (sums, mut so_far) = (matches!(plan.then, Use::Combined(_)), own);
         self.has_yet_to_write = true;
         if let Some(guest) = tree.guest() {
             self.hear_all(&[Some(guest)], bytes)?;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn by_tree(here: Rank, size: u32) -> String {
-        let (tree, mut so_far) = (Tree::of(here, size), here.0.to_string());
+        let (tree, mut so_far) = (SumTree::of(here, size), here.0.to_string());
         if let Some(guest) = tree.guest() {
             so_far = format!("({} {so_far})", by_tree(guest, size));
         }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_tree_combines_in_the_order_of_all_others() {
         for size in 2..=70 {
-            let root = Tree::of(Rank(0), size).root();
+            let root = SumTree::of(Rank(0), size).root();
             assert_eq!(by_tree(root, size), by_order(size), "{size} members");
         }
     }
@@ -202,11 +202,11 @@ mod tests {
     fn every_member_but_the_root_has_one_parent() {
         for size in 2..=70 {
             let mut parents = vec![0; size as usize];
-            for tree in (0..size).map(|here| Tree::of(Rank(here), size)) {
+            for tree in (0..size).map(|here| SumTree::of(Rank(here), size)) {
                 let children = tree.levels().flatten().flatten().chain(tree.guest());
                 children.for_each(|child| parents[child.0 as usize] += 1);
             }
-            let root = Tree::of(Rank(0), size).root();
+            let root = SumTree::of(Rank(0), size).root();
             let right = |rank: u32| u32::from(Rank(rank) != root);
             assert!((0..size).all(|rank| parents[rank as usize] == right(rank)), "{size}: {parents:?}");
         }

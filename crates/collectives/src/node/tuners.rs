@@ -4,11 +4,11 @@
 use fabric::slots::{Ring, Slots};
 use fabric::tuner::{Alternative, SizeClasses, Tuner};
 
-use super::pieces::{Exchange, HALVES_FROM, Lengths};
-use super::{Member, Visit};
+use super::chunking::{HALVES_FROM, PairExchange, TransferLengths};
+use super::{SegmentMember, SegmentOperation};
 
 /// What one of two members knows, by how long data is.
-pub(super) struct Tuners {
+pub(super) struct SegmentTuners {
     /// What both do, as the first one of two decides for both: exchanges, and then sums.
     decided: [Tuner; DECIDED],
     /// What it has said of that: a bit for each class that goes the second way, and how often it has said anything.
@@ -20,9 +20,15 @@ pub(super) struct Tuners {
     is_refused: bool,
 }
 
-impl Default for Tuners {
-    fn default() -> Tuners {
-        Tuners { decided: [Tuner::NEW; DECIDED], said: 0, always: None, times_said: 0, is_refused: false }
+impl Default for SegmentTuners {
+    fn default() -> SegmentTuners {
+        SegmentTuners {
+            decided: [Tuner::NEW; DECIDED],
+            said: 0,
+            always: None,
+            times_said: 0,
+            is_refused: false,
+        }
     }
 }
 
@@ -42,12 +48,12 @@ const _: () = assert!(DECIDED < 31);
 const SHORT_FROM: usize = 1 << 20;
 
 /// What the first of two says in any case.
-fn ways_always(of: impl Member) -> u32 {
+fn ways_always(of: impl SegmentMember) -> u32 {
     if of.second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
 }
 
 /// Which way an operation goes of the two by which it may: an exchange through trays or by reads, a sum by halves or as a whole.
-pub(super) struct Route {
+pub(super) struct TunedChoice {
     class: usize,
     /// How many bytes the longer way has.
     bytes: usize,
@@ -62,7 +68,7 @@ pub(super) struct Route {
     is_refused: bool,
 }
 
-impl Route {
+impl TunedChoice {
     /// Whether each of the two reads what the other has, or combines all of it.
     pub(super) fn is_second(&self) -> bool {
         self.way == Alternative::Second
@@ -74,12 +80,12 @@ impl Route {
     }
 
     /// The time, where it counts.
-    pub(super) fn now(&self, of: impl Member) -> Option<u64> {
+    pub(super) fn now(&self, of: impl SegmentMember) -> Option<u64> {
         self.since.map(|_| of.now_ns())
     }
 
     /// The other one came later: that is no matter of the way.
-    pub(super) fn has_waited(&mut self, of: impl Member, since: u64) {
+    pub(super) fn has_waited(&mut self, of: impl SegmentMember, since: u64) {
         self.waited += of.now_ns().saturating_sub(since);
     }
 
@@ -88,7 +94,7 @@ impl Route {
     }
 }
 
-impl Tuners {
+impl SegmentTuners {
     /// As if operations of any length had turned out to be quicker that way.
     pub(super) fn turned_out(&mut self, faster: Alternative) {
         for tuner in &mut self.decided {
@@ -101,14 +107,14 @@ impl Tuners {
     }
 }
 
-impl<M: Member> Visit<'_, M> {
-    fn tuners(&mut self) -> &mut Tuners {
+impl<M: SegmentMember> SegmentOperation<'_, M> {
+    fn tuners(&mut self) -> &mut SegmentTuners {
         self.turn.tuners.get_or_insert_default()
     }
 
     /// Which way an exchange goes; `None` where there is only one.
-    pub(super) fn route_for(&mut self, what: &Exchange) -> Option<Route> {
-        let Lengths { gives, gets, .. } = what.lengths;
+    pub(super) fn route_for(&mut self, what: &PairExchange) -> Option<TunedChoice> {
+        let TransferLengths { gives, gets, .. } = what.lengths;
         let bytes = gives.max(gets);
         let class = EXCHANGED.of(bytes).filter(|_| gives.min(gets) > 0 && !what.is_written_over)?;
         let is_tried = self.board().can_both_read() && !self.tuners().is_refused;
@@ -116,12 +122,12 @@ impl<M: Member> Visit<'_, M> {
     }
 
     /// Which way so many bytes go that both combine; `None` where there is only one.
-    pub(super) fn route_for_sum(&mut self, bytes: usize) -> Option<Route> {
+    pub(super) fn route_for_sum(&mut self, bytes: usize) -> Option<TunedChoice> {
         SUMMED.of(bytes).map(|class| self.route(EXCHANGED.count + class, bytes, true))
     }
 
     /// Which way an operation of that class goes, and whether the next one is to try another.
-    fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> Route {
+    fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> TunedChoice {
         let ways = self.board().ways(0, self.number);
         let way = if ways >> class & 1 != 0 { Alternative::Second } else { Alternative::First };
         let decides = self.of.rank().0 == 0;
@@ -130,11 +136,11 @@ impl<M: Member> Visit<'_, M> {
         let since = (decides && is_tried && tuner.is_timed(way)).then(|| of.now_ns());
         let next = decides.then(|| if is_tried { tuner.choose() } else { Alternative::First });
         let (is_short, waited) = (ways & SHORT != 0, 0);
-        Route { class, bytes, way, is_short, next, since, waited, is_refused: false }
+        TunedChoice { class, bytes, way, is_short, next, since, waited, is_refused: false }
     }
 
     /// Says what the first of two has decided for the next operation of this class, which has that number at least.
-    pub(super) fn decide_next(&mut self, route: &Route, from: u32) {
+    pub(super) fn decide_next(&mut self, route: &TunedChoice, from: u32) {
         let Some(next) = route.next else { return };
         let of = self.of;
         let tuners = self.tuners();
@@ -150,7 +156,7 @@ impl<M: Member> Visit<'_, M> {
     }
 
     /// An operation has gone well.
-    pub(super) fn has_gone(&mut self, route: Route) {
+    pub(super) fn has_gone(&mut self, route: TunedChoice) {
         let of = self.of;
         let tuners = self.tuners();
         tuners.is_refused |= route.is_refused;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::common::of_all_like;
 use collectives::{
-    Border, Collective, Costs, Each, Forced, Guide, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape,
-    forecast,
+    Collective, Costs, Each, Forced, Hierarchy, HierarchyLevel, Operator, Rank, Reduction, Rooted, Run,
+    Shape, TuningConfig, forecast,
 };
 
 #[test]
@@ -25,11 +25,11 @@ fn on_nodes_of_one_rank() {
 fn on_parts_of_a_node() {
     let lines = "weft costs 1;cache 260 0.2 16384 1000 0.06;package 500 0.5 16384 1300 0.2";
     let costs = Costs::decode(lines).expect("it is well-formed");
-    let guide: &'static Guide = Box::leak(Box::new(Guide::new(costs, Forced::NOTHING)));
+    let guide: &'static TuningConfig = Box::leak(Box::new(TuningConfig::new(costs, Forced::NOTHING)));
     check((8..=64).step_by(8), Slack::OF_PARTS, |size| {
         let kind = |border, groups| (border, vec![Run { groups, size: size / groups }]);
-        let kinds = [kind(Border::Package, 2), kind(Border::Cache, size / 4)];
-        let nesting = Nesting::new(&[], &kinds).expect("it is sound");
+        let kinds = [kind(HierarchyLevel::Package, 2), kind(HierarchyLevel::Cache, size / 4)];
+        let nesting = Hierarchy::new(&[], &kinds).expect("it is sound");
         Shape::new(Rank(0), size).guided_by(guide).nested(Arc::new(nesting))
     });
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::common::of_all_like;
 use collectives::{
-    Border, Collective, Cores, Costs, Each, Nesting, Operator, Rank, Reduction, Rooted, Run, Shape, forecast,
+    Collective, Cores, Costs, Each, Hierarchy, HierarchyLevel, Operator, Rank, Reduction, Rooted, Run, Shape,
+    forecast,
 };
 
 /// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does there.
@@ -61,12 +62,12 @@ fn formulas_and_simulation_agree() {
             for collective in collectives(bytes) {
                 for candidate in collective.candidates(&shape) {
                     let ns = simulated(&collective, &shape, candidate.name);
-                    let ratio = candidate.foretold_ns / ns;
+                    let ratio = candidate.predicted_ns / ns;
                     assert!(
                         (1.0 / APART..=APART).contains(&ratio),
                         "{collective:?} by {} on {shape:?}: {ns:.0} ns simulated, {:.0} by formula",
                         candidate.name,
-                        candidate.foretold_ns
+                        candidate.predicted_ns
                     );
                 }
             }
@@ -83,7 +84,7 @@ fn formulas_and_simulation_agree_by_node() {
             let by_node =
                 collective.candidates(&shape).into_iter().filter(|way| way.name.starts_with("by-node"));
             for candidate in by_node {
-                let ratio = candidate.foretold_ns / simulated(&collective, &shape, candidate.name);
+                let ratio = candidate.predicted_ns / simulated(&collective, &shape, candidate.name);
                 assert!(
                     (1.0 / APART_BY_NODE..=APART_BY_NODE).contains(&ratio),
                     "{collective:?} by {} on {nodes} nodes of {together}: {ratio:.2} times the simulation",
@@ -152,13 +153,13 @@ fn shapes(sizes: &[u32]) -> impl Iterator<Item = Shape> {
 fn on_nodes_of(shape: Shape, together: u32) -> Shape {
     let (full, left) = (shape.size() / together, shape.size() % together);
     let runs = [Run { groups: full, size: together }, Run { groups: u32::from(left > 0), size: left }];
-    shape.nested(Arc::new(Nesting::new(&[], &[(Border::Node, runs.to_vec())]).expect("sound")))
+    shape.nested(Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("sound")))
 }
 
 /// Nodes of consecutive ranks: how many of how many each, in order.
 fn on_nodes(nodes: &[(u32, u32)]) -> Shape {
     let runs: Vec<Run> = nodes.iter().map(|&(groups, size)| Run { groups, size }).collect();
-    let nesting = Nesting::new(&[], &[(Border::Node, runs)]).expect("sound");
+    let nesting = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("sound");
     Shape::new(Rank(0), nesting.size()).nested(Arc::new(nesting))
 }
 

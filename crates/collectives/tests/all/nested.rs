@@ -9,8 +9,8 @@ use crate::common::counting::{Count, rounds};
 use crate::common::seats::{Numbers, Seats};
 use crate::common::verify::verify;
 use collectives::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Border, Nesting, Operator, Rank, Reduce, ReduceScatter,
-    Run, Schedule, Shape, bcast,
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Hierarchy, HierarchyLevel, Operator, Rank, Reduce,
+    ReduceScatter, Run, Schedule, Shape, bcast,
 };
 use fabric::simulated::Weather;
 
@@ -122,7 +122,7 @@ fn same_each_time(
 /// The schedules of `nodes` nodes of `per_node` ranks each.
 fn by_node(nodes: u32, per_node: u32, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
     let runs = [Run { groups: nodes, size: per_node }];
-    let nesting = Arc::new(Nesting::new(&[], &[(Border::Node, runs.to_vec())]).expect("sound"));
+    let nesting = Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("sound"));
     let size = nodes * per_node;
     (0..size).map(|rank| schedule(&Shape::new(Rank(rank), size).nested(nesting.clone()))).collect()
 }

@@ -9,10 +9,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use self::scheduler::{Random, Scheduler, State, Trouble};
-use collectives::node::{Combine, Fault, Member, Role, Setting, Stage, Turn, Verdicts, Visit};
+use collectives::node::{
+    ChoiceInputs, CollectiveProgress, Combine, Fault, MemberRole, SegmentChoices, SegmentMember,
+    SegmentOperation, SegmentState,
+};
 use collectives::{
-    Block, Collective, Cores, Costs, Each, Forced, Guide, Link, Listed, Operator, Reduction, Rooted, Shape,
-    Uneven,
+    Block, Collective, Cores, Costs, Each, Forced, Link, Listed, Operator, Reduction, Rooted, Shape,
+    TuningConfig, Uneven,
 };
 use fabric::slots::plain::{PlainSlots, Step, segment};
 use fabric::slots::{SLOT_BYTES_MAX, Slots};
@@ -25,7 +28,7 @@ struct Simulated<'a> {
     here: Rank,
     size: u32,
     slots: &'a PlainSlots,
-    verdicts: &'a Verdicts,
+    verdicts: &'a SegmentChoices,
     scheduler: &'a Scheduler,
 }
 
@@ -37,7 +40,7 @@ fn closed() -> Fault {
 impl Simulated<'_> {
     /// Does all of a program, up to the first operation that fails.
     fn run(self, program: &[Call], cores: Cores, trouble: Trouble) -> Option<(usize, Call, Fault)> {
-        let (here, mut turn) = (self.here.0, Turn::default());
+        let (here, mut turn) = (self.here.0, SegmentState::default());
         for (at, &call) in program.iter().enumerate() {
             let call = match trouble {
                 Trouble::CallsOther(member, number, other) if (member, number) == (here, at) => other,
@@ -62,7 +65,7 @@ impl Simulated<'_> {
     }
 }
 
-impl Member for Simulated<'_> {
+impl SegmentMember for Simulated<'_> {
     type Slots = PlainSlots;
 
     fn slots(&self) -> &PlainSlots {
@@ -98,7 +101,8 @@ impl Member for Simulated<'_> {
             if so(self.slots) {
                 return Ok(());
             }
-            let absent = owes.and_then(|owes| Stage { number, by_messages: 0 }.absent(self, owes));
+            let absent =
+                owes.and_then(|owes| CollectiveProgress { number, by_messages: 0 }.absent(self, owes));
             let ended = if self.is_closed() { Some(closed()) } else { absent.map(Fault::Elsewhere) };
             if let Some(fault) = ended {
                 if owes.is_none() {
@@ -123,7 +127,7 @@ impl Member for Simulated<'_> {
         self.slots.consume(number);
     }
 
-    fn is_over(self, _turn: &mut Turn) {}
+    fn is_over(self, _turn: &mut SegmentState) {}
 
     /// A clock that says anything: which way turns out to be faster is chance.
     fn now_ns(self) -> u64 {
@@ -291,7 +295,7 @@ impl Call {
 }
 
 /// No message goes without asking, which takes long: so whatever can go through the segment does.
-static DEAR_MESSAGES: Guide = Guide::new(
+static DEAR_MESSAGES: TuningConfig = TuningConfig::new(
     Costs {
         node: Link { eager_bytes_max: 0, ask_ns: 1e6, byte_ns: 100.0, ..Costs::BUILT_IN.node },
         ..Costs::BUILT_IN
@@ -302,15 +306,21 @@ static DEAR_MESSAGES: Guide = Guide::new(
 /// Does one operation. `None` where it goes by messages.
 fn perform(
     of: Simulated<'_>,
-    turn: &mut Turn,
+    turn: &mut SegmentState,
     call: Call,
     at: usize,
     cores: Cores,
 ) -> Option<Result<Vec<u8>, Fault>> {
     let (here, size) = (of.here.0, of.size);
     let shape = || Shape::new(of.here, size).on(cores).guided_by(&DEAR_MESSAGES);
-    let setting =
-        Setting { here: of.here, size, cores, costs: &DEAR_MESSAGES.costs, verdicts: of.verdicts, shape };
+    let setting = ChoiceInputs {
+        here: of.here,
+        size,
+        cores,
+        costs: &DEAR_MESSAGES.costs,
+        verdicts: of.verdicts,
+        shape,
+    };
     let (sends, receives);
     let role = match call {
         Call::Alltoallv(bytes) => {
@@ -321,10 +331,10 @@ fn perform(
             let longest = SLOT_BYTES_MAX / (size - 1) as usize - 8;
             let is_short = |from, to| size == 2 || Call::block(from, to, bytes) <= longest;
             let is_short = (0..size).all(|from| (0..size).all(|to| is_short(from, to)));
-            Role::listed(Listed { what, sends: &sends, receives: &receives }, &setting)
+            MemberRole::listed(Listed { what, sends: &sends, receives: &receives }, &setting)
                 .filter(|_| is_short)?
         }
-        call => Role::of(call.collective()?, &setting)?,
+        call => MemberRole::of(call.collective()?, &setting)?,
     };
     let chosen = role.chosen(&setting)?;
     let right = call.output(here, size, at);
@@ -336,7 +346,7 @@ fn perform(
         output.write_at(0, Payload::from(&right[..]));
     }
     let input = Payload::from(call.input(here, size, at));
-    let mut visit = Visit::enter(of, turn, chosen.flow, chosen.bytes)?;
+    let mut visit = SegmentOperation::enter(of, turn, chosen.flow, chosen.bytes)?;
     let done = visit.begin().and_then(|()| role.carry(&chosen, &mut visit, input, &mut output, Maps));
     drop(visit);
     Some(done.map(|()| heap.payload().to_vec()))
@@ -380,7 +390,7 @@ fn run(size: u32, seed: u64, program: &[Call], cores: Cores, trouble: Trouble, i
                             .unwrap_or_else(PoisonError::into_inner);
                     }
                     drop(state);
-                    let verdicts = Verdicts::default();
+                    let verdicts = SegmentChoices::default();
                     let of = Simulated { here: Rank(here), size, slots, verdicts: &verdicts, scheduler };
                     let ended = catch_unwind(AssertUnwindSafe(|| of.run(program, cores, trouble)));
                     scheduler.end(here as usize);

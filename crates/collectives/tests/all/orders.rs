@@ -2,8 +2,8 @@
 
 use crate::common::{Job, Reduction, of_all};
 use collectives::{
-    Halves, Operator, Rank, Reduce, Schedule, allreduce, combining_order, exscan, reducing_order, scan,
-    scanning_order,
+    BitReversedOrder, Operator, Rank, Reduce, Schedule, allreduce, combining_order, exscan, reducing_order,
+    scan, scanning_order,
 };
 use fabric::simulated::Weather;
 
@@ -19,7 +19,7 @@ fn of_allreduces() {
 #[test]
 fn of_halves() {
     for size in 1..=65 {
-        let halves = Halves::of(size);
+        let halves = BitReversedOrder::of(size);
         let mut places = vec![None; size as usize];
         for rank in 0..size {
             let place = &mut places[halves.place(Rank(rank)) as usize];

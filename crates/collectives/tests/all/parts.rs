@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::common::of_all_like;
 use crate::common::verify::verify;
 use collectives::{
-    Border, Collective, Cores, Costs, Each, Guide, Nesting, Operator, Rank, Reduction, Run, Schedule, Shape,
-    Step, forecast,
+    Collective, Cores, Costs, Each, Hierarchy, HierarchyLevel, Operator, Rank, Reduction, Run, Schedule,
+    Shape, Step, TuningConfig, forecast,
 };
 
 /// Two packages of 16, as machines have them.
@@ -66,12 +66,12 @@ fn formulas_and_simulation_agree_on_parts() {
         for collective in operations() {
             for candidate in collective.candidates(&shape) {
                 let ns = simulated(&collective, &shape, candidate.name);
-                let ratio = candidate.foretold_ns / ns;
+                let ratio = candidate.predicted_ns / ns;
                 assert!(
                     (1.0 / APART..=APART).contains(&ratio),
                     "{collective:?} by {} on {machine:?}: {ns:.0} ns simulated, {:.0} by formula",
                     candidate.name,
-                    candidate.foretold_ns
+                    candidate.predicted_ns
                 );
             }
         }
@@ -84,7 +84,7 @@ fn formulas_and_simulation_agree_on_parts() {
 fn narrower_parts_serve_within_wider_ones() {
     let machine = Machine { nodes: 2, packages: 2, numas: 1, caches: 4, each: 4 };
     let shape = machine.shape(costs("package 9000 2 8192 9000 2;cache 2000 0.5 16384 2000 0.5"));
-    let all = [Border::Node, Border::Package, Border::Cache];
+    let all = [HierarchyLevel::Node, HierarchyLevel::Package, HierarchyLevel::Cache];
     assert!(shape.nesting().expect("parts").kinds().map(|kind| kind.0).eq(all));
     let mut more_often = Vec::new();
     let lengths = (3..=20).map(|power| 1usize << power);
@@ -103,7 +103,7 @@ fn narrower_parts_serve_within_wider_ones() {
     assert!(count >= 3, "bytes over node, package and cache borders: {more_often:#?}");
 }
 
-fn sent_over(shape: &Shape, schedules: &[Schedule], border: Border) -> usize {
+fn sent_over(shape: &Shape, schedules: &[Schedule], border: HierarchyLevel) -> usize {
     let nesting = shape.nesting().expect("parts are known");
     let of_rank = |(rank, schedule): (u32, &Schedule)| -> usize {
         let sends = schedule.steps.iter().filter_map(|step| match step {
@@ -171,7 +171,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn nesting(self) -> Nesting {
+    fn nesting(self) -> Hierarchy {
         let Machine { nodes, packages, numas, caches, each } = self;
         let counts = [nodes, packages, numas, caches];
         let size = counts.iter().product::<u32>() * each;
@@ -179,10 +179,10 @@ impl Machine {
             *groups *= count;
             Some(*groups)
         });
-        let kinds = Border::ALL.into_iter().zip(groups);
+        let kinds = HierarchyLevel::ALL.into_iter().zip(groups);
         let kinds: Vec<_> =
             kinds.map(|(border, groups)| (border, vec![Run { groups, size: size / groups }])).collect();
-        Nesting::new(&[], &kinds).expect("it is sound")
+        Hierarchy::new(&[], &kinds).expect("it is sound")
     }
 
     fn shape(self, costs: Costs) -> Shape {
@@ -224,8 +224,8 @@ fn costs(lines: &str) -> Costs {
     Costs::decode(&format!("weft costs 1;{lines}")).expect("it is well-formed")
 }
 
-fn guide(costs: Costs) -> &'static Guide {
-    Box::leak(Box::new(Guide::new(costs, "".parse().expect("nothing is forced"))))
+fn guide(costs: Costs) -> &'static TuningConfig {
+    Box::leak(Box::new(TuningConfig::new(costs, "".parse().expect("nothing is forced"))))
 }
 
 fn operations() -> Vec<Collective> {

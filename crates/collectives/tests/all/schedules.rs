@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::common::of_all;
 use crate::common::verify::verify;
 use collectives::{
-    Allgather, Allreduce, Alltoall, Around, Bcast, Block, Border, Collective, Cores, Each, Gather,
-    Neighbourhood, Nesting, Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter, Schedule,
-    Shape, Step, Surround, allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan, scatterv,
+    Allgather, Allreduce, Alltoall, Around, Bcast, Block, Collective, Cores, Each, Gather, Hierarchy,
+    HierarchyLevel, Neighbourhood, Operator, Rank, Reduce, ReduceScatter, Reduction, Rooted, Run, Scatter,
+    Schedule, Shape, Step, Surround, allgatherv, alltoallv, barrier, bcast, exscan, gatherv, reduce, scan,
+    scatterv,
 };
 use proptest::prelude::*;
 
@@ -170,7 +171,8 @@ fn a_million_ranks_need_few_steps_and_no_room() {
 #[test]
 fn a_million_ranks_on_nodes_need_few_steps() {
     let (nodes, size) = ([Run { groups: 1 << 14, size: 64 }], 1 << 20);
-    let nesting = Arc::new(Nesting::new(&[], &[(Border::Node, nodes.to_vec())]).expect("equal nodes"));
+    let nesting =
+        Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, nodes.to_vec())]).expect("equal nodes"));
     let sum = Operator { element_bytes: 8, commutative: true };
     for rank in [0, 1, 63, 64, 524_288, 777_777, size - 1] {
         let shape = Shape::new(Rank(rank), size).nested(nesting.clone());
@@ -240,8 +242,9 @@ fn operations_of_two_are_one_message_each_way() {
                     [(Cores::Own, 1), (Cores::Shared, 1), (Cores::Own, 2), (Cores::Shared, 2)]
                 {
                     let nodes = [Run { groups: 2 / node, size: node }];
-                    let nesting =
-                        Arc::new(Nesting::new(&[], &[(Border::Node, nodes.to_vec())]).expect("equal nodes"));
+                    let nesting = Arc::new(
+                        Hierarchy::new(&[], &[(HierarchyLevel::Node, nodes.to_vec())]).expect("equal nodes"),
+                    );
                     for rank in 0..2 {
                         let shape = Shape::new(Rank(rank), 2).on(cores).nested(nesting.clone());
                         let schedule = collective.schedule(&shape);

@@ -116,11 +116,11 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::exchange::Exchange;
     use crate::fabrics::{
-        Fabrics, LedgerWriter, Opened, Place, TURNS_BETWEEN_NETWORKS, anew, create_segment, tcp_settings,
+        Fabrics, FailureLogWriter, Opened, Place, TURNS_BETWEEN_NETWORKS, anew, create_segment, tcp_settings,
     };
-    use crate::lifelines::tests::Heard;
+    use crate::key_value_exchange::Exchange;
+    use crate::liveness_connections::tests::Heard;
 
     /// Process 0, with process 1 on its node and process 2 elsewhere.
     struct Three {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_the_launcher_writes_ends_a_sleep() {
         let mut three = Three::open(Cores::Own);
-        let mut writer = LedgerWriter::create(8, None).expect("a ledger");
+        let mut writer = FailureLogWriter::create(8, None).expect("a ledger");
         let pipe = writer.files().last().expect("a pipe").as_raw_fd();
         assert!(three.here.bell().hear(anew(pipe).expect("the pipe")));
         for peer in 3..6 {

@@ -353,8 +353,8 @@ mod tests {
     use super::super::{Opened, Place, Segment, tcp_settings};
     use super::*;
     use crate::config::Config;
-    use crate::exchange::Exchange;
-    use crate::lifelines::tests::Heard;
+    use crate::key_value_exchange::Exchange;
+    use crate::liveness_connections::tests::Heard;
 
     #[test]
     fn who_is_buried_is_lost_with_the_next_poll_although_networks_rest() {

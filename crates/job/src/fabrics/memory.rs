@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use fabric::Peer;
 
 use super::{
-    Common, HANDOUT_TIMEOUT, HandoutError, Ledger, Offer, Place, Pulse, Segment, SegmentError, WaitStates,
-    anew, fetch, refused,
+    Common, FailureLog, HANDOUT_TIMEOUT, HandoutError, LivenessDescriptor, Offer, Place, Segment,
+    SegmentError, WaitStates, anew, fetch, refused,
 };
 use crate::config::{Config, FabricName};
 use crate::error::{Class, Error, Result};
@@ -39,9 +39,9 @@ pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Where the descriptor is closed, or is of no such memory.
-pub fn inherited_ledger(number: i32, peers: u32) -> Result<Ledger> {
+pub fn inherited_ledger(number: i32, peers: u32) -> Result<FailureLog> {
     let file = inherited(number, "", "WEFT_FAILURES_FD")?;
-    Ledger::adopt(&file, peers).map_err(|error| segment_refused(&error))
+    FailureLog::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
 /// The pipe that the launcher writes to when it has written into the ledger of failures.
@@ -56,9 +56,9 @@ pub fn inherited_pipe(number: i32) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Where the descriptor is closed, or is of no such memory.
-pub fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<Pulse> {
+pub fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<LivenessDescriptor> {
     let file = inherited(number, "", "WEFT_PULSES_FD")?;
-    Pulse::begin(file, peers, here).map_err(|error| segment_refused(&error))
+    LivenessDescriptor::begin(file, peers, here).map_err(|error| segment_refused(&error))
 }
 
 /// Where this process writes what its calls wait for, by the number of the descriptor that the launcher left

@@ -139,8 +139,8 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::exchange::{Board, Exchange};
     use crate::fabrics::Place;
+    use crate::key_value_exchange::{Board, Exchange};
 
     #[test]
     fn memory_of_ones_own_is_used_as_that_of_others() {

@@ -16,11 +16,11 @@ use crate::card::{Card, Token};
 use crate::config::FabricName;
 use crate::constants::ConstantsFrom;
 use crate::error::{Class, Error, Result};
-use crate::exchange::Exchange;
-use crate::guide;
-use crate::lifelines::{Lifelines, Stillness};
-use crate::neighbours::{Claim, Meeting, Neighbours};
+use crate::key_value_exchange::Exchange;
+use crate::liveness_connections::{Lifelines, Stillness};
+use crate::node_discovery::{Claim, Meeting, Neighbours};
 use crate::tell::tell;
+use crate::tuning;
 use crate::wait::{self, Policy};
 
 impl Place<'_> {
@@ -57,7 +57,7 @@ impl Fabrics {
         };
         if place.ranks == 1 && place.config.rebuilt.is_none() {
             let cores = wait::cores(1, wait::cpus(place.config));
-            let (node, guide) = (vec![place.here], guide::of_launcher(place.config)?);
+            let (node, guide) = (vec![place.here], tuning::of_launcher(place.config)?);
             return Ok(Opened {
                 fabrics,
                 exchanged: false,
@@ -68,7 +68,7 @@ impl Fabrics {
         if let Some(number) = inherited {
             let cores = wait::cores(place.ranks, wait::cpus(place.config));
             fabrics.open_shm(place, inherited_segment(number)?, place.everybody(), cores)?;
-            let (node, guide) = (place.everybody(), guide::of_launcher(place.config)?);
+            let (node, guide) = (place.everybody(), tuning::of_launcher(place.config)?);
             return Ok(Opened {
                 fabrics,
                 exchanged: false,
@@ -103,7 +103,7 @@ impl Fabrics {
         let mut card = Card::of_this_process();
         if place.here == FIRST {
             card.token = Some(random_token()?);
-            card.guide = Some(guide::proposal(config)?).filter(|text| !text.is_empty());
+            card.guide = Some(tuning::proposal(config)?).filter(|text| !text.is_empty());
         }
         self.open_networks(place, exchange)?;
         card.tcp = self.tcp.as_ref().map(Fabric::address);
@@ -126,7 +126,7 @@ impl Fabrics {
         if let Some((offer, _)) = offer {
             self.share(place, &offer, &neighbours)?;
         }
-        Ok(Met { cores_here: neighbours.cores, cores, node, guide: guide::of_card(guide.as_deref())? })
+        Ok(Met { cores_here: neighbours.cores, cores, node, guide: tuning::of_card(guide.as_deref())? })
     }
 
     /// Opens tcp, and libfabric where it was asked for, or where the job has ranks elsewhere and this host a

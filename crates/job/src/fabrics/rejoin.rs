@@ -6,8 +6,8 @@ use fabric::Fabric;
 use super::{CORES_SHARED, FIRST, Fabrics, Met, Place};
 use crate::card::Card;
 use crate::error::Result;
-use crate::exchange::Exchange;
-use crate::{guide, wait};
+use crate::key_value_exchange::Exchange;
+use crate::{tuning, wait};
 
 impl Fabrics {
     /// Leaves a card under a number of its own, and reads what the others have agreed on when they met. It
@@ -24,6 +24,6 @@ impl Fabrics {
         let is_alone = place.config.node.is_some();
         let cores_here = if is_alone { cores } else { wait::cores(place.ranks, wait::cpus(place.config)) };
         let node = if is_alone { vec![place.here] } else { place.everybody() };
-        Ok(Met { cores_here, cores, node, guide: guide::of_card(guide.as_deref())? })
+        Ok(Met { cores_here, cores, node, guide: tuning::of_card(guide.as_deref())? })
     }
 }

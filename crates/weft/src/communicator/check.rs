@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};
 use job::fabrics::Fabrics;
-use job::{guide, tell};
+use job::{tell, tuning};
 use messaging::{Engine, Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
 use super::Communicator;
@@ -127,7 +127,7 @@ impl Comparison {
         let meeting = of.meeting().into_owned();
         let parted_at = of.first_part() as usize;
         let Called { by_all, by_side } = called;
-        let operation = format!("{by_all}{}\n{by_side}", guide::words(meeting.inner.process.guide()));
+        let operation = format!("{by_all}{}\n{by_side}", tuning::words(meeting.inner.process.guide()));
         let number = meeting.inner.comparisons.fetch_add(1, Ordering::Relaxed) % COMPARISONS;
         let tag = (FIRST_TAG + 2 * number) as i32;
         let (rank, size) = (meeting.rank(), meeting.size());
@@ -306,7 +306,7 @@ fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize, name: impl Fn(u32) -> u
     let mut parts: Vec<(Vec<u32>, String)> =
         callers.into_iter().map(|(card, ranks)| (ranks, spoken(&words(card)))).collect();
     parts.sort();
-    let guides: BTreeSet<&str> = parts.iter().map(|(_, words)| guide::told(words)).collect();
+    let guides: BTreeSet<&str> = parts.iter().map(|(_, words)| tuning::told(words)).collect();
     if let [same] = guides.into_iter().collect::<Vec<_>>()[..] {
         let same = same.to_owned();
         parts.iter_mut().for_each(|(_, words)| *words = words.replacen(&same, "", 1));

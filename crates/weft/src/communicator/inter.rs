@@ -15,7 +15,7 @@ use messaging::Rank;
 
 use self::meeting::{Both, Line, Side, check_apart, check_leader, not_met};
 use super::combining::Combining;
-use super::objections::{Kind, Purpose};
+use super::mismatch_reports::{Kind, Purpose};
 use super::strangers::{Strangers, Told, count_of, length_of};
 use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};

@@ -4,9 +4,9 @@
 //! its node; so nobody has to ask anybody. What they tell is taken as it is: a wrong map costs time, but as all processes have the
 //! same one, results are right.
 
-use collectives::{Border, Nesting};
+use collectives::{Hierarchy, HierarchyLevel};
 use fabric::Peer;
-use job::parts::Parts;
+use job::numa_partition::Parts;
 use process_manager::NodeMap;
 
 use crate::group::Group;
@@ -14,13 +14,13 @@ use crate::group::Group;
 /// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own. Where `nodes` are
 /// none, all members are on one. What each has for itself is told all the same: who does not know of packages takes all ranks of
 /// a node for near.
-pub(super) fn nesting(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Nesting> {
+pub(super) fn nesting(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Hierarchy> {
     let peers: Vec<Peer> = group.peers().collect();
     let parts = parts.map(Parts::kinds).unwrap_or_default().iter().map(|(border, map)| (*border, map));
-    let maps: Vec<(Border, &NodeMap)> =
-        nodes.map(|nodes| (Border::Node, nodes)).into_iter().chain(parts).collect();
-    let kinds: Vec<Border> = maps.iter().map(|(border, _)| *border).collect();
-    let nesting = Nesting::by_parts(group.size(), &kinds, |rank, kind| {
+    let maps: Vec<(HierarchyLevel, &NodeMap)> =
+        nodes.map(|nodes| (HierarchyLevel::Node, nodes)).into_iter().chain(parts).collect();
+    let kinds: Vec<HierarchyLevel> = maps.iter().map(|(border, _)| *border).collect();
+    let nesting = Hierarchy::by_parts(group.size(), &kinds, |rank, kind| {
         let map = maps.iter().find(|(border, _)| *border == kind)?.1;
         map.node(peers[rank as usize].0)
     })?;
@@ -70,7 +70,7 @@ mod tests {
         let packages = Parts::parse("package (vector,(0,4,1))", 4).unwrap();
         let packages =
             nesting(&Group::world(4), None, Some(&packages)).expect("each on a package of its own");
-        assert_eq!(packages.kinds().collect::<Vec<_>>(), [(Border::Package, 4)]);
+        assert_eq!(packages.kinds().collect::<Vec<_>>(), [(HierarchyLevel::Package, 4)]);
         assert_eq!(by_node(&Group::of([0, 3].map(Peer)), &map("(vector,(0,2,2))", 4)), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,2))", 2)), None, "a map of fewer");
         let many = LISTED_MAX as u32 + 2;
@@ -91,11 +91,11 @@ mod tests {
         ];
         let cases = [
             ("off", &packages, vec![]),
-            (far, &packages, vec![(Border::Package, 2)]),
-            (far, &alone, vec![(Border::Package, 12)]),
+            (far, &packages, vec![(HierarchyLevel::Package, 2)]),
+            (far, &alone, vec![(HierarchyLevel::Package, 12)]),
             // The costs tell nothing of NUMA nodes; the second cache of each package is one with the first of the next NUMA node's.
-            (far, &all, vec![(Border::Package, 2), (Border::Cache, 8)]),
-            (far, &dealt, vec![(Border::Package, 2), (Border::Cache, 8)]),
+            (far, &all, vec![(HierarchyLevel::Package, 2), (HierarchyLevel::Cache, 8)]),
+            (far, &dealt, vec![(HierarchyLevel::Package, 2), (HierarchyLevel::Cache, 8)]),
         ];
         for (costs, parts, kinds) in cases {
             let config = Config {
@@ -151,7 +151,8 @@ mod tests {
             (world.shape().nesting().map(|nesting| nesting.kinds().collect::<Vec<_>>()), are_right(&world))
         })
         .unwrap();
-        let kinds = vec![(Border::Node, 2), (Border::Package, 4), (Border::Cache, 12)];
+        let kinds =
+            vec![(HierarchyLevel::Node, 2), (HierarchyLevel::Package, 4), (HierarchyLevel::Cache, 12)];
         assert!(results.iter().all(|result| *result == (Some(kinds.clone()), true)), "{results:?}");
     }
 
@@ -169,7 +170,7 @@ mod tests {
             let results = run_threads(6, &Config::default(), |session| {
                 session.process().set_nodes(map(text, 6));
                 let world = session.world();
-                let way = world.shape().nesting().map(Nesting::nodes);
+                let way = world.shape().nesting().map(Hierarchy::nodes);
                 let sum = world.all_reduce(&[u64::from(world.rank().0), 1], Operator::Sum).unwrap();
                 let mut told = [if world.rank() == Rank(4) { 77u32 } else { 0 }];
                 world.broadcast(&mut told, Rank(4)).unwrap();

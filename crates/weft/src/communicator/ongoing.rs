@@ -12,9 +12,9 @@ use messaging::{Engine, RequestId};
 
 use super::Communicator;
 use super::atomic::Concluding;
-use super::board::Watch;
 use super::check::{Called, Comparison};
 use super::combining::OwnedCombining;
+use super::segment::Watch;
 use crate::background::Operation;
 use crate::recent::Kind;
 

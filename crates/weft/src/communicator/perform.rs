@@ -9,8 +9,8 @@ use fabric::{Payload, Peer, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::Rank;
 
-use super::board::Watch;
 use super::combining::Combining;
+use super::segment::Watch;
 use super::{Communicator, TAGS, nodes};
 use crate::process::Process;
 use crate::recent::Kind;

@@ -5,7 +5,7 @@ use job::error::{Class, Error, Result};
 use messaging::Rank;
 use topology::{Host, Level};
 
-use super::mail::{Mail, Parcel};
+use super::control_messages::{Mail, Parcel};
 use super::{Communicator, Label};
 use crate::contexts::mix;
 use crate::group::Group;

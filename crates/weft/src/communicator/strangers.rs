@@ -14,7 +14,7 @@ use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
 use super::combining::{Combining, in_place};
-use super::objections::{Encounter, Kind, Purpose, class_code, class_of};
+use super::mismatch_reports::{Encounter, Kind, Purpose, class_code, class_of};
 use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::group::Group;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fabric::Peer;
 use job::error::{Class, Error, Result};
-use job::fabrics::{Ledger, NoSignals};
+use job::fabrics::{FailureLog, NoSignals};
 use job::lock::lock;
 
 use super::Process;
@@ -42,7 +42,7 @@ impl Process {
         let mut tellers = lock(&news.tellers);
         tellers.retain(is_open);
         // Who fails from here on is told by those who watch.
-        let is_news = |ledger: &Arc<Ledger>| ledger.count() != self.read.load(Ordering::Relaxed);
+        let is_news = |ledger: &Arc<FailureLog>| ledger.count() != self.read.load(Ordering::Relaxed);
         if self.ledger.as_ref().is_some_and(is_news) {
             let _ = (&teller).write(&NEWS);
         }
@@ -84,7 +84,7 @@ impl Drop for News {
 
 /// The thread that sleeps on the ledger, until this is dropped.
 struct Watcher {
-    ledger: Arc<Ledger>,
+    ledger: Arc<FailureLog>,
     here: Peer,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -93,7 +93,7 @@ struct Watcher {
 
 impl Watcher {
     fn begin(
-        ledger: &Arc<Ledger>,
+        ledger: &Arc<FailureLog>,
         here: Peer,
         tellers: &Arc<Mutex<Vec<UnixStream>>>,
     ) -> std::io::Result<Watcher> {

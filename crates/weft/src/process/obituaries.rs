@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fabric::{FabricError, Fault, Peer};
 use job::error::{Class, Result};
-use job::fabrics::{Fabrics, Ledger, Pulse, inherited_pipe};
+use job::fabrics::{Fabrics, FailureLog, LivenessDescriptor, inherited_pipe};
 use job::lock::lock;
 use messaging::{Engine, Failure, Failures};
 
@@ -14,7 +14,7 @@ use crate::group::Group;
 
 impl Process {
     /// From now on the launcher's ledger is looked at by who waits, and who sleeps is woken for it if that can be.
-    pub(crate) fn read_from(&mut self, ledger: Ledger) -> Result<()> {
+    pub(crate) fn read_from(&mut self, ledger: FailureLog) -> Result<()> {
         self.is_rung = match ledger.pipe() {
             None => self.heap.is_some(),
             Some(number) => self.bell.hear(inherited_pipe(number)?),
@@ -24,7 +24,7 @@ impl Process {
     }
 
     /// From now on the launcher sees when this process ends.
-    pub(crate) fn is_watched_by(&self, pulse: Pulse) {
+    pub(crate) fn is_watched_by(&self, pulse: LivenessDescriptor) {
         *lock(&self.pulse) = Some(pulse);
     }
 
@@ -66,7 +66,7 @@ impl Process {
     }
 
     #[cold]
-    fn read_on(&self, engine: &mut Engine<Fabrics>, ledger: &Ledger) {
+    fn read_on(&self, engine: &mut Engine<Fabrics>, ledger: &FailureLog) {
         let count = ledger.count();
         let first = self.read.swap(count, Ordering::Relaxed);
         let failed: Vec<Peer> = (first..count).filter_map(|at| ledger.peer(at)).collect();

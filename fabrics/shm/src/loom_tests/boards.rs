@@ -8,9 +8,9 @@ use loom::thread;
 use super::{Futex, model};
 use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_bytes};
 use crate::memory::Lines;
-use crate::places::Places;
-use crate::seat::Seat;
-use crate::trays::Trays;
+use crate::process_slot::ProcessSlot;
+use crate::slot_table::SlotTable;
+use crate::staging_buffers::StagingBuffers;
 use fabric::slots::{Chunk, Credit, DEPTH, Ring, is_before, is_room};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
@@ -217,11 +217,11 @@ fn one_member_is_the_last_on_a_board() {
     });
 }
 
-fn leave(places: Places, memory: &Arc<Lines>) -> bool {
+fn leave(places: SlotTable, memory: &Arc<Lines>) -> bool {
     let last = places.leave(&**memory, &[]);
     if last {
-        Places::found(&**memory, BOARD, 1);
-        Places::new(BOARD, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);
+        SlotTable::found(&**memory, BOARD, 1);
+        SlotTable::new(BOARD, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);
     }
     last
 }
@@ -239,7 +239,7 @@ fn both_members_go_the_same_ways() {
 }
 
 /// A few exchanges, of which each says how the next one goes.
-fn go_by_ways(places: Places, memory: &Arc<Lines>) {
+fn go_by_ways(places: SlotTable, memory: &Arc<Lines>) {
     let (here, mut credit) = (places.here(), Credit::default());
     for ways in 0..4 {
         let number = credit.begin();
@@ -272,7 +272,7 @@ fn operations(members: u32, steps: &'static [Step]) {
     });
 }
 
-fn run(places: Places, memory: &Arc<Lines>, steps: &[Step]) {
+fn run(places: SlotTable, memory: &Arc<Lines>, steps: &[Step]) {
     let mut credit = Credit::default();
     let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
     for step in steps {
@@ -313,10 +313,10 @@ struct Pieces {
 }
 
 /// The same as in the crate above, but that it looks for ever.
-fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
+fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
     let ring = of.ring;
-    let trays = Trays::new(TRAYS_AT, here, 2);
+    let trays = StagingBuffers::new(TRAYS_AT, here, 2);
     let data = |number: u32| [number as u8; 3];
     while given < of.gives || taken < of.gets {
         if given < of.gives && (given < taken + ring.ahead() || taken == of.gets) {
@@ -345,7 +345,7 @@ fn pass_pieces(places: Places, memory: &Arc<Lines>, credit: &mut Credit, of: Pie
 }
 
 /// The same as in the crate above, but that it looks for ever.
-fn give(places: Places, memory: &Arc<Lines>, credit: &mut Credit) {
+fn give(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit) {
     let number = credit.number();
     if !credit.has_room(number) {
         let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
@@ -362,14 +362,14 @@ fn give(places: Places, memory: &Arc<Lines>, credit: &mut Credit) {
     places.put(&**memory, number, [Payload::from(&[number as u8; 3][..]), Payload::EMPTY]);
 }
 
-fn hear(places: Places, memory: &Arc<Lines>, (place, number): (u32, u32)) {
+fn hear(places: SlotTable, memory: &Arc<Lines>, (place, number): (u32, u32)) {
     until(|| places.has(&**memory, place, number));
     let bytes = places.bytes(&**memory, place, number);
     let come = places.read(&**memory, (place, number), bytes, |payload| payload.to_vec());
     assert_eq!(come, [number as u8; 3]);
 }
 
-fn others(places: Places, here: u32) -> impl Iterator<Item = u32> {
+fn others(places: SlotTable, here: u32) -> impl Iterator<Item = u32> {
     (0..places.members()).filter(move |&place| place != here)
 }
 
@@ -380,15 +380,15 @@ fn until(so: impl Fn() -> bool) {
 }
 
 /// A board in fresh memory, as all its members see it, behind a seat for each.
-fn founded(members: u32) -> (Arc<Lines>, Vec<Places>) {
+fn founded(members: u32) -> (Arc<Lines>, Vec<SlotTable>) {
     let memory = Lines::shared(TRAYS_AT + trays_bytes(2));
     assert!(members <= 2, "the trays stand behind two places");
-    Places::found(&*memory, BOARD, members);
-    (memory, (0..members).map(|here| Places::new(BOARD, here, members)).collect())
+    SlotTable::found(&*memory, BOARD, members);
+    (memory, (0..members).map(|here| SlotTable::new(BOARD, here, members)).collect())
 }
 
-fn seat(place: u32) -> Seat {
-    Seat::at(place as usize * (SEAT_KNOCKS + LINE))
+fn seat(place: u32) -> ProcessSlot {
+    ProcessSlot::at(place as usize * (SEAT_KNOCKS + LINE))
 }
 
 /// Behind two seats.

@@ -7,9 +7,9 @@ use loom::thread;
 use super::{PARCELS, RING, header, model, post, producer, try_receive};
 use crate::channel::{Channel, Next};
 use crate::layout::LINE;
-use crate::mailbox::Mailbox;
 use crate::memory::{Lines, Memory};
 use crate::ring::{Arrival, Consumer, Look, Producer};
+use crate::single_slot::SingleSlotChannel;
 
 /// Messages through the mailbox and the ring of a pair, in the order they were sent: the second goes through the ring,
 /// as the turn is the other's, and after its answer the third goes through the mailbox again.
@@ -33,7 +33,7 @@ fn mailbox_and_ring(next: NextOfPair) {
         let at = RING.bytes();
         let first = thread::spawn(move || {
             // It hears by the mailbox alone.
-            let (mailbox, consumer) = (Mailbox::new(at, beside(at)), Consumer::new(at, RING));
+            let (mailbox, consumer) = (SingleSlotChannel::new(at, beside(at)), Consumer::new(at, RING));
             let mut channel = Channel { producer: producer(RING), consumer, mailbox };
             channel.mailbox.reserved(64);
             channel.mailbox.accepted();
@@ -45,7 +45,7 @@ fn mailbox_and_ring(next: NextOfPair) {
             channel.mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 36]))).unwrap();
             assert!(channel.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..])));
         });
-        let (mailbox, consumer) = (Mailbox::new(at, beside(at)), Consumer::new(0, RING));
+        let (mailbox, consumer) = (SingleSlotChannel::new(at, beside(at)), Consumer::new(0, RING));
         // It answers by the mailbox alone.
         let mut channel = Channel { producer: Producer::new(at, RING), consumer, mailbox };
         channel.mailbox.reserved(64);
@@ -72,7 +72,7 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
         let memory = Lines::shared(at + 4 * LINE);
         let theirs = memory.clone();
         let first = thread::spawn(move || {
-            let (mut producer, mut mailbox) = (producer(PARCELS), Mailbox::new(at, beside(at)));
+            let (mut producer, mut mailbox) = (producer(PARCELS), SingleSlotChannel::new(at, beside(at)));
             mailbox.reserved(2 * LINE);
             mailbox.accepted();
             post_parcel(&mut producer, &mut mailbox, &theirs, 1);
@@ -83,7 +83,7 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
             mailbox.take(&*theirs, |_, payload| Some(assert_eq!(payload.to_vec(), [9; 70]))).unwrap();
             post_parcel(&mut producer, &mut mailbox, &theirs, 3);
         });
-        let (mut consumer, mut mailbox) = (Consumer::new(0, PARCELS), Mailbox::new(at, beside(at)));
+        let (mut consumer, mut mailbox) = (Consumer::new(0, PARCELS), SingleSlotChannel::new(at, beside(at)));
         mailbox.reserved(2 * LINE);
         mailbox.accept();
         let (mut heard, mut coming) = (Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
     });
 }
 
-fn post_parcel(producer: &mut Producer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+fn post_parcel(producer: &mut Producer, mailbox: &mut SingleSlotChannel, memory: &Arc<Lines>, number: u8) {
     let payload = [number; 2 * LINE];
     while !producer.has_lines_for_parcel(&**memory, payload.len()).unwrap() {
         thread::yield_now();
@@ -145,7 +145,8 @@ fn who_send_parcels_at_once_have_a_shelf_each() {
             let mut producer = Producer::new(there, PARCELS);
             producer.lines_taken();
             producer.data_taken();
-            let (mut consumer, mut mailbox) = (Consumer::new(here, PARCELS), Mailbox::new(at, beside(at)));
+            let (mut consumer, mut mailbox) =
+                (Consumer::new(here, PARCELS), SingleSlotChannel::new(at, beside(at)));
             if first {
                 mailbox.offered();
                 mailbox.accepted();
@@ -167,7 +168,7 @@ fn who_send_parcels_at_once_have_a_shelf_each() {
 }
 
 /// Takes a parcel of two pieces, all bytes of which are this one.
-fn take_parcel(consumer: &mut Consumer, mailbox: &mut Mailbox, memory: &Arc<Lines>, number: u8) {
+fn take_parcel(consumer: &mut Consumer, mailbox: &mut SingleSlotChannel, memory: &Arc<Lines>, number: u8) {
     loop {
         let Some(arrival) = consumer.front(&**memory, mailbox.expected_parcels_at()).unwrap() else {
             thread::yield_now();
@@ -209,7 +210,7 @@ fn look_at_both(channel: &mut Channel, memory: &Arc<Lines>) -> Option<u8> {
 /// One side of a channel whose mailbox has its memory, with the first turn or the second; nothing goes through rings.
 fn mailed(first: bool) -> Channel {
     let (producer, consumer) = (Producer::new(3 * LINE, RING), Consumer::new(3 * LINE, RING));
-    let mut channel = Channel { producer, consumer, mailbox: Mailbox::new(0, 0) };
+    let mut channel = Channel { producer, consumer, mailbox: SingleSlotChannel::new(0, 0) };
     channel.mailbox.reserved(LINE);
     if first {
         channel.mailbox.offered();

@@ -8,8 +8,8 @@ use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape,
     parcel_piece_bytes,
 };
-use crate::mailbox::Shelf;
 use crate::memory::{Memory, Use};
+use crate::single_slot::Shelf;
 use crate::sync::{Ordering, light_barrier};
 
 /// The reading side of a ring.
@@ -57,7 +57,7 @@ impl Consumer {
     /// stands, on each shelf where it is the writer's turn to send one.
     ///
     /// # Errors
-    /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
+    /// [`ProtocolViolation`] when the line cannot have been written by a sane peer; the ring must not be read any further.
     #[inline]
     pub fn front(
         &mut self,

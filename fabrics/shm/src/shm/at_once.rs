@@ -8,7 +8,7 @@ use super::{Opened, Pair, Pull, Shm, ShmLane};
 use crate::channel::Channel;
 use crate::choices::{Choices, Ways};
 use crate::layout::{LINE_PAYLOAD, PARCEL_AT, PARCEL_BYTES_MIN, PARCEL_PIECE_BYTES};
-use crate::mailbox::Shelf;
+use crate::single_slot::Shelf;
 
 impl Shm {
     /// See [`fabric::Fabric::takes_at_once`].

@@ -9,14 +9,14 @@ use crate::channel::{Channel, Next};
 use crate::choices::{Choices, PullOrPush, Ways};
 use crate::layout::Layout;
 use crate::memory::{Mapped, Memory};
+use crate::process_slot::ProcessSlot;
 use crate::ring::{Arrival, Piece, Wild};
-use crate::seat::Seat;
 
 /// A peer that was spoken to, or has spoken.
 pub(super) struct Pair {
     pub(super) peer: Peer,
     pub(super) seat_number: u32,
-    pub(super) seat: Seat,
+    pub(super) seat: ProcessSlot,
     pub(super) channel: Channel,
     /// How much of the memory of the ring to the peer is there.
     pub(super) opened: Opened,
@@ -60,7 +60,7 @@ impl Pair {
         Pair {
             peer,
             seat_number: there,
-            seat: Seat::at(layout.seat_at(there)),
+            seat: ProcessSlot::at(layout.seat_at(there)),
             channel: Channel::new(layout, here, there),
             opened: Opened::Nothing,
             is_heard: false,

@@ -4,14 +4,15 @@ use fabric::Peer;
 
 use super::Shm;
 use super::trouble::has_died;
-use crate::seat::Seat;
+use crate::process_slot::ProcessSlot;
 
 impl Shm {
     /// Notes the processes that have ended without a word; the next poll reports them.
     #[cold]
     pub(super) fn look_who_is_there(&mut self) {
         let Shm { segment, roll, lost, here, peers, .. } = self;
-        let is_claimed = |seat: u32| Seat::at(segment.layout().seat_at(seat)).is_claimed(segment.memory());
+        let is_claimed =
+            |seat: u32| ProcessSlot::at(segment.layout().seat_at(seat)).is_claimed(segment.memory());
         let others = || (0..peers.len() as u32).filter(|seat| seat != here && !lost.contains(seat));
         let ended = roll.call(segment.file(), || others().filter(|&seat| is_claimed(seat)).collect());
         // Who has gone in good order since is not missed.

@@ -1,4 +1,4 @@
-//! Large messages that both sides copy at once, see [`Share`].
+//! Large messages that both sides copy at once, see [`CooperativeCopy`].
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use fabric::{Brought, Exposed, Fabric, Payload, Pulled, PulledShared, UserMemory
 use super::{Pull, Settings, Shm, ShmLane};
 use crate::choices::PullOrPush;
 use crate::cma;
+use crate::cooperative_copy::{CooperativeCopy, End};
 use crate::heap;
-use crate::share::{End, Share};
 
 impl Shm {
     /// The copy that the peer of a lane sends and this process receives, by the ring from there.
-    fn share_from(&self, lane: ShmLane, ticket: u16, bytes: usize) -> Option<Share> {
+    fn share_from(&self, lane: ShmLane, ticket: u16, bytes: usize) -> Option<CooperativeCopy> {
         let pair = &self.pairs[lane.index as usize];
-        pair.is_heard.then(|| Share { ring_at: pair.channel.consumer.at(), ticket, bytes })
+        pair.is_heard.then(|| CooperativeCopy { ring_at: pair.channel.consumer.at(), ticket, bytes })
     }
 
     /// See [`Fabric::invite`].
@@ -86,7 +86,7 @@ impl Shm {
         if bytes > memory.bytes() {
             return brought;
         }
-        let share = Share { ring_at: pair.channel.producer.at(), ticket, bytes };
+        let share = CooperativeCopy { ring_at: pair.channel.producer.at(), ticket, bytes };
         while let Some(part) = share.claim(self.segment.memory(), End::Back) {
             brought.claimed = true;
             let written = invitation.words[0].checked_add(part.offset as u64).is_some_and(|address| {
@@ -103,7 +103,7 @@ impl Shm {
 }
 
 /// The two words of an invitation: where the receiver's memory is, and the ticket above the length.
-fn invitation(address: u64, share: &Share) -> Exposed {
+fn invitation(address: u64, share: &CooperativeCopy) -> Exposed {
     Exposed { words: [address, u64::from(share.ticket) << 48 | share.bytes as u64] }
 }
 

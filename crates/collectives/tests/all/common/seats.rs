@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use collectives::{Border, Nesting, Run};
+use collectives::{Hierarchy, HierarchyLevel, Run};
 
 /// Who sits where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,7 +19,7 @@ pub enum Seats {
 }
 
 impl Seats {
-    pub fn nesting(self, size: u32) -> Option<Arc<Nesting>> {
+    pub fn nesting(self, size: u32) -> Option<Arc<Hierarchy>> {
         let nesting = match self {
             Seats::Unknown => return None,
             Seats::Straight(seed) => random(size, seed, &[]),
@@ -30,22 +30,25 @@ impl Seats {
     }
 }
 
-fn random(size: u32, seed: u64, ranks: &[u32]) -> Option<Nesting> {
+fn random(size: u32, seed: u64, ranks: &[u32]) -> Option<Hierarchy> {
     let mut numbers = Numbers(seed);
     let widest = 1 + numbers.below(size);
     let nodes: Vec<u32> = cut(size, widest, &mut numbers);
     let parts: Vec<u32> = nodes.iter().flat_map(|&node| cut(node, node.div_ceil(2), &mut numbers)).collect();
     let caches: Vec<u32> = parts.iter().flat_map(|&part| cut(part, 3, &mut numbers)).collect();
-    let kinds =
-        [(Border::Node, runs(&nodes)), (Border::Package, runs(&parts)), (Border::Cache, runs(&caches))];
-    Nesting::new(ranks, &kinds[..1 + numbers.below(3) as usize])
+    let kinds = [
+        (HierarchyLevel::Node, runs(&nodes)),
+        (HierarchyLevel::Package, runs(&parts)),
+        (HierarchyLevel::Cache, runs(&caches)),
+    ];
+    Hierarchy::new(ranks, &kinds[..1 + numbers.below(3) as usize])
 }
 
-fn cyclic(size: u32, nodes: u32) -> Option<Nesting> {
+fn cyclic(size: u32, nodes: u32) -> Option<Hierarchy> {
     let of_node = |node: u32| (node..size).step_by(nodes as usize);
     let ranks: Vec<u32> = (0..nodes).flat_map(of_node).collect();
     let sizes: Vec<u32> = (0..nodes).map(|node| of_node(node).count() as u32).collect();
-    Nesting::new(&ranks, &[(Border::Node, runs(&sizes))])
+    Hierarchy::new(&ranks, &[(HierarchyLevel::Node, runs(&sizes))])
 }
 
 fn runs(sizes: &[u32]) -> Vec<Run> {

@@ -6,7 +6,7 @@ use fabric::{Heap, Payload, Peer};
 use job::error::{Class, Error, Result};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
-use super::super::objections::{Encounter, Kind, Purpose};
+use super::super::mismatch_reports::{Encounter, Kind, Purpose};
 use super::super::strangers::{Strangers, numbers_of};
 use super::super::{Communicator, Kept, Label, Parts};
 use super::Inter;

@@ -7,7 +7,7 @@ use topology::{Adjacent, Graph, Weights};
 
 use super::lists::Lists;
 use super::{Communicator, Topology};
-use crate::communicator::mail::{Mail, Parcel};
+use crate::communicator::control_messages::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::group::Group;
 

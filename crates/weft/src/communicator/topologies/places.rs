@@ -15,7 +15,7 @@ use messaging::Rank;
 use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, choose_grid, map, map_graph};
 
 use super::{Agreed, Communicator, GRID, Topology, mark_of};
-use crate::communicator::mail::{Mail, Parcel};
+use crate::communicator::control_messages::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::group::Group;
 

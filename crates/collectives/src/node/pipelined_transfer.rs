@@ -1,0 +1,366 @@
+//! How the pieces of one operation go between two members: who gives how far ahead, and what is taken when.
+
+mod reads;
+
+use std::ops::Range;
+
+use fabric::slots::{Chunk, Ring, Slots, chunk_bytes_max, is_before};
+use fabric::{Payload, UserMemory, write_abreast};
+use messaging::Rank;
+
+use super::chunking::{
+    ChunkHandler, ChunkKind, GIVEN_UP, LINE, LONG_FROM, PIECE_BYTES_MIN, TransferKind, TransferLengths,
+    following, told_pieces,
+};
+use super::tuners::TunedChoice;
+use super::{Fault, Result, SegmentMember, SegmentOperation, is_turn_due};
+
+/// One operation, until this member has given all and taken all.
+pub(super) struct PipelinedTransfer<'v, 'a, M: SegmentMember> {
+    pub(super) visit: &'v mut SegmentOperation<'a, M>,
+    other: Rank,
+    lengths: TransferLengths,
+    ring: Ring,
+    cargo: TransferKind,
+    /// The number of the first piece.
+    first: u32,
+    given: u32,
+    taken: u32,
+    /// How many pieces are given, and how many come.
+    giving: u32,
+    coming: u32,
+    /// What entries say of that, here and there.
+    telling: u32,
+    told: u32,
+    /// Which way it goes of the two by which an exchange may.
+    route: Option<TunedChoice>,
+    /// The last pieces go first.
+    is_back: bool,
+    /// What came is not what was to come.
+    failed: Option<Fault>,
+    /// Nothing more is given or taken.
+    is_over: bool,
+}
+
+impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
+    /// Made where the caller keeps it, and used there: to move so much that was written just before takes longer than to do all the rest
+    /// of what a piece needs beside its copy.
+    #[inline(always)]
+    pub(super) fn begin(
+        visit: &'v mut SegmentOperation<'a, M>,
+        lengths: TransferLengths,
+        mut cargo: TransferKind,
+    ) -> Result<PipelinedTransfer<'v, 'a, M>> {
+        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
+        visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
+        let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
+        // Operations of one length go there and back in turn: both members know alike.
+        let is_back = LONG_FROM <= lengths.gives.max(lengths.gets) && first / giving.max(coming) % 2 == 1;
+        if is_back {
+            cargo.turn_back();
+        }
+        Ok(PipelinedTransfer {
+            visit,
+            other,
+            lengths,
+            ring,
+            telling: cargo.telling(giving),
+            told: cargo.telling(coming),
+            cargo,
+            first,
+            given: 0,
+            taken: 0,
+            giving,
+            coming,
+            route: None,
+            is_back,
+            failed: None,
+            is_over: false,
+        })
+    }
+
+    /// Goes that way, which counts as tried if all goes well. Before anything is given.
+    pub(super) fn go_by(&mut self, route: Option<TunedChoice>) {
+        if let Some(route) = &route {
+            self.visit.decide_next(route, self.first.wrapping_add(self.giving.max(self.coming)));
+        }
+        self.route = route;
+    }
+
+    /// Gives what can be given before anything is taken.
+    pub(super) fn give_ahead(&mut self) -> Result<()> {
+        while self.may_give() && self.given < self.ring.ahead() {
+            self.give(self.lengths.gives)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the rest, and takes what comes.
+    pub(super) fn finish(&mut self, taken: ChunkHandler<'_>) -> Result<()> {
+        self.go_on(self.lengths.gives, taken)?;
+        if let Some(route) = self.route.take().filter(|_| self.failed.is_none()) {
+            self.visit.has_gone(route);
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
+    /// time beside lines that come from another core, for which it waits (decisions/0005).
+    pub(super) fn keep_and_finish(
+        &mut self,
+        kept: Option<(usize, Payload<'static>)>,
+        place: usize,
+        output: &mut UserMemory,
+    ) -> Result<()> {
+        // What comes alone needs nothing beside it: 0.97 of the time at 16 to 64 KiB.
+        if self.giving == 0 && kept.is_none() {
+            return self.finish(&mut |_, at, data, _| _ = output.write_at(place + at, data));
+        }
+        let mut own = OwnBlockCopy::new(kept, self.coming, self.is_back);
+        while self.taken < self.coming {
+            let is_beside = self.gives_beside();
+            if self.may_give() && !is_beside {
+                self.give(self.lengths.gives)?;
+                continue;
+            }
+            let number = self.first.wrapping_add(self.taken);
+            while own.is_left() && !self.visit.board().has(self.other.0, number) {
+                own.write(PIECE_BYTES_MIN, output);
+            }
+            if is_beside {
+                self.await_room()?;
+            }
+            self.take(is_beside, &mut |_, at, data, given| {
+                let came = (output.part(place + at, data.bytes()), data);
+                write_abreast([own.next(own.step, output), came, given]);
+            })?;
+        }
+        own.write_rest(output);
+        self.finish(&mut |_, _, _, _| {})
+    }
+
+    /// Whether the next piece is given while one is taken: of many pieces all but the first ones. There are some of these, since more than
+    /// one may be given ahead.
+    fn gives_beside(&self) -> bool {
+        let ahead = self.ring.ahead();
+        self.giving > ahead && self.given < self.giving && self.given + 1 == self.taken + ahead
+    }
+
+    /// Says of each piece that there are so many bytes in all.
+    fn go_on(&mut self, told_bytes: usize, taken: ChunkHandler<'_>) -> Result<()> {
+        loop {
+            if self.may_give() {
+                self.give(told_bytes)?;
+            } else if self.taken < self.coming {
+                self.take(false, taken)?;
+            } else {
+                self.is_over = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
+    fn may_give(&self) -> bool {
+        let is_taken = self.given < self.taken + self.ring.ahead() || self.taken == self.coming;
+        self.given < self.giving && is_taken
+    }
+
+    fn give(&mut self, told_bytes: usize) -> Result<()> {
+        self.give_this(told_bytes, self.cargo.given(self.given))
+    }
+
+    /// Gives that as the next piece, or what stands in its tray.
+    fn give_this(&mut self, told_bytes: usize, give: Option<Payload<'_>>) -> Result<()> {
+        let number = self.first.wrapping_add(self.given);
+        // Who only gives may never have to wait.
+        if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
+            self.visit.of.progress();
+        }
+        self.await_room()?;
+        if let Some(give) = give {
+            self.fetch_ahead();
+            self.visit.board().fill_chunk(self.ring, number, give.bytes(), |tray| tray.hand_over(give));
+        }
+        self.announce(told_bytes);
+        Ok(())
+    }
+
+    /// Fetches the entries that are read and written next, while a piece is copied (decisions/0005).
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        let board = self.visit.board();
+        if self.taken < self.coming {
+            board.prefetch(self.other.0, self.first.wrapping_add(self.taken), 0);
+        }
+        if self.given < self.giving {
+            board.prefetch_own(self.first.wrapping_add(self.given), 0);
+        }
+    }
+
+    /// Says that the next piece is there, of so many bytes in all.
+    #[inline]
+    fn announce(&mut self, told_bytes: usize) {
+        let board = self.visit.board();
+        board.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling]);
+        board.wake();
+        self.given = following(self.telling, self.given);
+    }
+
+    /// Waits until there is room for the next piece.
+    #[inline]
+    fn await_room(&mut self) -> Result<()> {
+        let number = self.first.wrapping_add(self.given);
+        if self.visit.turn.credit.has_room_behind(number, self.ring.round(self.visit.of.size())) {
+            return Ok(());
+        }
+        self.await_tray(number)
+    }
+
+    /// Waits until the other has taken the piece that was given a round ago. Where nothing was to come of it, and something has,
+    /// it does something else.
+    #[cold]
+    fn await_tray(&mut self, number: u32) -> Result<()> {
+        let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.visit.of.size())));
+        let (first, is_silent) = (self.first, self.lengths.gets == 0);
+        let is_elsewhere = |board: &M::Slots| is_silent && board.has(other, first);
+        let is_free = |board: &M::Slots| !is_before(board.consumed(other), least);
+        let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
+        self.is_over = awaited.is_err() || !is_free(self.visit.board());
+        awaited?;
+        if self.is_over {
+            return Err(Fault::Elsewhere(self.other));
+        }
+        let through = self.visit.board().consumed(other);
+        self.visit.turn.credit.all_consumed(through);
+        Ok(())
+    }
+
+    /// Takes the next piece; if it `gives`, the next one to be given is for `taken` to write beside it.
+    fn take(&mut self, gives: bool, taken: ChunkHandler<'_>) -> Result<()> {
+        let number = self.first.wrapping_add(self.taken);
+        self.await_piece(number).inspect_err(|_| self.is_over = true)?;
+        if self.failed.is_none() {
+            self.compare(number);
+        }
+        let (part, Range { start, end }) = self.cargo.gotten(self.taken);
+        let at = self.taken;
+        self.taken = following(self.told, at).min(self.coming);
+        self.fetch_ahead();
+        if self.failed.is_none() {
+            let mut read = |board: &M::Slots, row| {
+                let chunk = Chunk { ring: self.ring, member: self.other.0, number };
+                board.read_chunk(chunk, 0..end - start, |data| {
+                    taken(part, start, data, row);
+                });
+            };
+            let board = self.visit.board();
+            let give = if gives { self.cargo.given(self.given) } else { None };
+            if let Some(give) = give {
+                let own = self.first.wrapping_add(self.given);
+                board.fill_chunk(self.ring, own, give.bytes(), |tray| {
+                    read(board, (tray.part(0, give.bytes()), give));
+                });
+                self.announce(self.lengths.gives);
+            } else if part == ChunkKind::Contribution && matches!(self.cargo, TransferKind::Halves { .. }) {
+                let ahead = self.ring.ahead();
+                board.fill_chunk(self.ring, number.wrapping_add(ahead), end - start, |tray| {
+                    read(board, (tray.part(0, end - start), Payload::EMPTY));
+                });
+            } else {
+                read(board, (UserMemory::EMPTY, Payload::EMPTY));
+            }
+            // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
+            // operation. Of who does something else nothing is known.
+            let before = number.wrapping_sub((self.ring.ahead() - 1).min(at));
+            self.visit.turn.credit.heard_before(before);
+        }
+        self.visit.of.leave(number);
+        Ok(())
+    }
+
+    fn await_piece(&mut self, number: u32) -> Result<()> {
+        let (other, bytes) = (self.other, self.lengths.gets);
+        self.visit.number = number;
+        if is_turn_due(number) && number != self.first {
+            self.visit.of.progress();
+        }
+        let waits = self.taken == 0 && !self.visit.board().has(other.0, number);
+        let since = self.route.as_ref().filter(|_| waits).and_then(|route| route.now(self.visit.of));
+        self.visit
+            .until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))?;
+        if let (Some(route), Some(since)) = (&mut self.route, since) {
+            route.has_waited(self.visit.of, since);
+        }
+        Ok(())
+    }
+
+    /// Whether what comes is what was to come.
+    fn compare(&mut self, number: u32) {
+        let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
+        let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
+        if sent_bytes == expected_bytes && pieces == self.told {
+            return;
+        }
+        self.failed = Some(Fault::misled(self.other, sent_bytes, expected_bytes));
+        (self.coming, self.told) = (told_pieces(pieces).max(1), pieces);
+    }
+}
+
+impl<M: SegmentMember> Drop for PipelinedTransfer<'_, '_, M> {
+    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _, _| {});
+        }
+        let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
+        self.visit.number = last;
+        self.visit.turn.credit.begin_up_to(last);
+    }
+}
+
+/// What this member keeps, and how much of it is where it belongs.
+struct OwnBlockCopy {
+    data: Payload<'static>,
+    place: usize,
+    done: usize,
+    /// So much goes with each piece that comes.
+    step: usize,
+    /// From the end to the beginning.
+    is_back: bool,
+}
+
+impl OwnBlockCopy {
+    fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32, is_back: bool) -> OwnBlockCopy {
+        let (place, data) = kept.unwrap_or((0, Payload::EMPTY));
+        let step = data.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
+        OwnBlockCopy { data, place, done: 0, step, is_back }
+    }
+
+    fn is_left(&self) -> bool {
+        self.done < self.data.bytes()
+    }
+
+    /// So much more of it, with where it is to be written.
+    fn next(&mut self, bytes: usize, output: &mut UserMemory) -> (UserMemory, Payload<'static>) {
+        let bytes = bytes.min(self.data.bytes() - self.done);
+        let at = if self.is_back { self.data.bytes() - self.done - bytes } else { self.done };
+        let next = self.data.part(at, bytes);
+        let place = output.part(self.place + at, next.bytes());
+        self.done += bytes;
+        (place, next)
+    }
+
+    /// Writes what is left, in pieces, so that it goes back where it does.
+    fn write_rest(&mut self, output: &mut UserMemory) {
+        while self.is_left() {
+            self.write(chunk_bytes_max(2), output);
+        }
+    }
+
+    /// Writes so much more of it.
+    fn write(&mut self, bytes: usize, output: &mut UserMemory) {
+        let (mut place, next) = self.next(bytes, output);
+        place.write_at(0, next);
+    }
+}

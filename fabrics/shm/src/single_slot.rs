@@ -1,0 +1,289 @@
+//! The mailbox of a pair: one place that both write in turn, for those who answer each other.
+//!
+//! Whoever received the last message in it may write the next one: right where that one stood, in lines that its
+//! processor has just read, where a ring would have to take fresh ones away from the other processor. A sender who
+//! has not the turn uses its ring. So that both together keep the order of the pair, a message here says how many
+//! lines of the ring went before it.
+//!
+//! ```text
+//! mailbox | number 4 | bytes and lines before 4 | header 24 | payload ...
+//! ```
+//! The number counts the letters of both sides; like the number of a ring's line, it is what makes the letter visible.
+//! Longer messages stand on shelves, as parcels: lines of the sender's ring announce their pieces, and so they give the turn away
+//! without a number of their own (decision 0002). A pair has two [shelves](Shelf), so that two who send at the same time have one each, and
+//! each puts its next parcel where it has just taken one away (decision 0002). One of them is the mailbox behind the line of the number, over what was
+//! there. The process on the lower seat opens the mailbox and has the first turn there; the other has it at the other shelf.
+
+use fabric::{Header, Payload};
+
+use crate::layout::{LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, PAGE, PARCEL_AT};
+use crate::memory::{Memory, Slot, Use};
+use crate::ring::{Look, Wild};
+use crate::sync::Ordering;
+
+/// One side's view of a mailbox.
+pub struct SingleSlotChannel {
+    /// Of the last message that was written or read here.
+    number: u32,
+    /// Payload bytes for which the memory is known to be there.
+    room: u16,
+    /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
+    /// its lines come at the same time where they are asked for at the same time.
+    ahead: u8,
+    /// Where a parcel was taken away last.
+    latest: Shelf,
+    /// The mailbox itself, and the shelf beside.
+    shelves: [Site; 2],
+}
+
+/// A place for parcels, of which a pair has two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Shelf {
+    /// In the mailbox itself.
+    Mailbox = 0,
+    /// In the ring that has no mailbox.
+    Beside = 1,
+}
+
+impl Shelf {
+    /// The shelf that the line of a parcel names.
+    pub fn named(word: u32) -> Option<Shelf> {
+        [Shelf::Mailbox, Shelf::Beside].into_iter().find(|shelf| *shelf as u32 == word)
+    }
+}
+
+/// Where a shelf is, and whose turn it is there.
+struct Site {
+    at: usize,
+    turn: Turn,
+    /// For so many pages the memory is known to be there; and so many of these were brought in.
+    pages: u16,
+    pages_in: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// It is not in use.
+    Nobody,
+    /// We have offered it, and the other has not said that it looks there.
+    Offered,
+    Ours,
+    Theirs,
+}
+
+impl SingleSlotChannel {
+    /// The mailbox at `at`, with a shelf at `beside`, not in use yet.
+    pub fn new(at: usize, beside: usize) -> SingleSlotChannel {
+        SingleSlotChannel {
+            number: 0,
+            room: 0,
+            ahead: 0,
+            latest: Shelf::Mailbox,
+            shelves: [at, beside].map(|at| Site { at, turn: Turn::Nobody, pages: 0, pages_in: 0 }),
+        }
+    }
+
+    /// Whether nothing has been said about it.
+    pub fn is_unused(&self) -> bool {
+        self.turn() == Turn::Nobody
+    }
+
+    /// Whether the other has not answered our offer.
+    pub fn is_offered(&self) -> bool {
+        self.turn() == Turn::Offered
+    }
+
+    /// We have offered it. From then on the other may use the shelf beside.
+    pub fn offered(&mut self) {
+        self.take_turns([Turn::Offered, Turn::Theirs]);
+    }
+
+    /// The other looks here now: the first turn is ours.
+    pub fn accepted(&mut self) {
+        self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
+    }
+
+    /// We look here from now on: the first turn is the other's.
+    pub fn accept(&mut self) {
+        self.take_turns([Turn::Theirs, Turn::Ours]);
+    }
+
+    /// Nothing is sent or received here any more.
+    pub fn close(&mut self) {
+        self.take_turns([Turn::Nobody, Turn::Nobody]);
+    }
+
+    /// The memory for payloads up to `bytes` is there.
+    pub fn reserved(&mut self, bytes: usize) {
+        self.room = bytes as u16;
+    }
+
+    /// Where the mailbox stands.
+    #[inline(always)]
+    pub fn at(&self) -> usize {
+        self.shelf_at(Shelf::Mailbox)
+    }
+
+    #[inline(always)]
+    fn turn(&self) -> Turn {
+        self.site(Shelf::Mailbox).turn
+    }
+
+    #[inline(always)]
+    fn site(&self, shelf: Shelf) -> &Site {
+        &self.shelves[shelf as usize]
+    }
+
+    #[inline(always)]
+    fn site_mut(&mut self, shelf: Shelf) -> &mut Site {
+        &mut self.shelves[shelf as usize]
+    }
+
+    fn take_turns(&mut self, turns: [Turn; 2]) {
+        for (site, turn) in self.shelves.iter_mut().zip(turns) {
+            site.turn = turn;
+        }
+    }
+
+    /// Whether it is our turn.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.turn() == Turn::Ours
+    }
+
+    /// Whether a payload that long can be sent now.
+    #[inline(always)]
+    pub fn takes(&self, bytes: usize) -> bool {
+        self.turn() == Turn::Ours && bytes <= usize::from(self.room)
+    }
+
+    /// The shelf for a parcel now, if it is our turn at one: of two the one whose lines we have read last.
+    pub fn free_shelf(&self) -> Option<Shelf> {
+        let is_ours = |shelf| self.site(shelf).turn == Turn::Ours;
+        match (is_ours(Shelf::Mailbox), is_ours(Shelf::Beside)) {
+            (true, true) => Some(self.latest),
+            (true, false) => Some(Shelf::Mailbox),
+            (false, true) => Some(Shelf::Beside),
+            (false, false) => None,
+        }
+    }
+
+    /// Where a shelf begins.
+    #[inline(always)]
+    pub fn shelf_at(&self, shelf: Shelf) -> usize {
+        self.site(shelf).at
+    }
+
+    /// Whether there is memory for so much of a shelf.
+    pub fn has_memory(&self, shelf: Shelf, bytes: usize) -> bool {
+        bytes <= usize::from(self.site(shelf).pages) * PAGE
+    }
+
+    /// There is memory for so many bytes of it.
+    pub fn got_memory(&mut self, shelf: Shelf, bytes: usize) {
+        let site = self.site_mut(shelf);
+        site.pages = site.pages.max(bytes.div_ceil(PAGE) as u16);
+    }
+
+    /// Has the system bring so much of it in, unless that was done.
+    pub fn bring_in(&mut self, memory: &impl Memory, shelf: Shelf, bytes: usize) {
+        let pages = bytes.div_ceil(PAGE) as u16;
+        let site = self.site_mut(shelf);
+        if pages > site.pages_in {
+            site.pages_in = pages;
+            memory.bring_in(site.at, usize::from(pages) * PAGE, Use::Write);
+        }
+    }
+
+    /// Where parcels stand on a shelf.
+    pub fn parcels_at(&self, shelf: Shelf) -> usize {
+        self.shelf_at(shelf) + PARCEL_AT
+    }
+
+    /// A parcel was sent.
+    pub fn sent_parcel(&mut self, shelf: Shelf) {
+        self.site_mut(shelf).turn = Turn::Theirs;
+    }
+
+    /// Where one stands that comes, on each of the shelves where it is the other's turn.
+    pub fn expected_parcels_at(&self) -> [Option<usize>; 2] {
+        [Shelf::Mailbox, Shelf::Beside]
+            .map(|shelf| (self.site(shelf).turn == Turn::Theirs).then(|| self.parcels_at(shelf)))
+    }
+
+    /// One has come whole: the turn is ours.
+    pub fn took_parcel(&mut self, shelf: Shelf) {
+        self.site_mut(shelf).turn = Turn::Ours;
+        self.latest = shelf;
+    }
+
+    /// The slot for the next message, which the mailbox [`takes`](SingleSlotChannel::takes). The turn is the other's once it is written.
+    #[inline(always)]
+    pub fn next_slot(&mut self) -> Slot {
+        debug_assert!(self.is_ours(), "posted out of turn");
+        self.number = self.number.wrapping_add(1);
+        self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
+        Slot { at: self.at(), number: self.number }
+    }
+
+    /// Whether a message has come here: the turn was theirs, and they have used it.
+    #[inline(always)]
+    pub fn look(&self, memory: &impl Memory) -> Look {
+        if self.turn() != Turn::Theirs {
+            return Look::Nothing;
+        }
+        for line in 1..=usize::from(self.ahead) {
+            memory.prefetch(self.at() + line * LINE);
+        }
+        let found = memory.number(self.at()).load(Ordering::Acquire);
+        if found == self.number.wrapping_add(1) {
+            return Look::Ready;
+        }
+        if found == self.number { Look::Nothing } else { Look::Wild(found) }
+    }
+
+    /// What a number other than the two that may stand here means.
+    #[cold]
+    pub fn out_of_turn(&self, found: u32) -> Wild {
+        Wild::Sequence { expected: self.number.wrapping_add(1), found }
+    }
+
+    /// The lines of the sender's ring that go before the message that has come, in the low 16 bits.
+    #[inline(always)]
+    pub fn lines_before(&self, memory: &impl Memory) -> u16 {
+        let [what] = memory.take_words::<1>(self.at() + LINE_FRONT);
+        (what >> 16) as u16
+    }
+
+    /// Lends the message that has come to `reader`; then the turn is ours, unless the reader's answer is `None`.
+    ///
+    /// # Errors
+    /// [`ProtocolViolation`] when no sane peer can have written it.
+    #[inline(always)]
+    pub fn take<R>(
+        &mut self,
+        memory: &impl Memory,
+        reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Wild> {
+        let [what, words @ ..] = memory.take_front(self.at());
+        let (bytes, bytes_max) = ((what & 0xffff) as usize, LETTER_PAYLOAD_BYTES_MAX);
+        if bytes > bytes_max {
+            return Err(Wild::Length { bytes, bytes_max });
+        }
+        let taken =
+            memory.read(self.at() + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
+        if taken.is_some() {
+            self.number = self.number.wrapping_add(1);
+            self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
+            let lines = (LINE_PAYLOAD + bytes).div_ceil(LINE) - 1;
+            self.ahead = if lines <= LINES_AHEAD_MAX { lines as u8 } else { 0 };
+        }
+        Ok(taken)
+    }
+}
+
+/// More lines than these are fetched by the processor itself while they are copied.
+const LINES_AHEAD_MAX: usize = 3;
+
+const _: () = assert!(LETTER_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");
