@@ -12,7 +12,7 @@ const LINKER_ARGUMENTS: [&str; 3] = [
     "-soname,libmpi_abi.so.1",
     // Thread-local destructors of an unloaded library would run code that is gone.
     "-z,nodelete",
-    // A tool that replaces MPI_X must never be reached from inside: calls between our own functions stay here, even
-    // where the compiler folds the identical MPI_X and PMPI_X into one.
+    // A tool that replaces MPI_X must never be reached from inside: calls between our own functions stay
+    // here, even where the compiler folds the identical MPI_X and PMPI_X into one.
     "-Bsymbolic-functions",
 ];

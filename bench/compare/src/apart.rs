@@ -1,6 +1,7 @@
-//! How far apart the two cpus are. In a virtual machine that changes from second to second, by a factor of three and more, and with it
-//! every time of two ranks. So the benchmarks of two ranks are told which distance is wanted, and wait for it before each block
-//! (`bench/apart.h`): everybody is measured at the same one.
+//! How far apart the two cpus are. In a virtual machine that changes from second to second, by a factor of
+//! three and more, and with it every time of two ranks. So the benchmarks of two ranks are told which
+//! distance is wanted, and wait for it before each block (`bench/apart.h`): everybody is measured at the same
+//! one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,8 +40,9 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// What to wait for, on a machine where distances were these; none where any will do, or where it has had only one and that is asked for
-    /// which it usually has. A distance that is asked for is waited for, since a machine may come to another one later.
+    /// What to wait for, on a machine where distances were these; none where any will do, or where it has had
+    /// only one and that is asked for which it usually has. A distance that is asked for is waited for, since
+    /// a machine may come to another one later.
     pub fn of(distances: &[f64], wanted: Wanted) -> Option<Apart> {
         let groups = groups(distances);
         let chosen = chosen(&groups, wanted)?;

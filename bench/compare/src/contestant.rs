@@ -264,8 +264,8 @@ fn flavour(contestant: Contestant, job: &Job<'_>) -> Vec<&'static str> {
         Contestant::OpenmpiUcx => words.extend(["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any"]),
         Contestant::Openmpi | Contestant::Impi => {}
     }
-    // A second of each start goes into looking for networks that nothing is sent over; only starting itself is
-    // measured with that.
+    // A second of each start goes into looking for networks that nothing is sent over; only starting itself
+    // is measured with that.
     let unused = contestant == Contestant::OpenmpiUcx || contestant == Contestant::Openmpi && !sockets;
     if unused && job.program != STARTUP {
         words.extend(["--mca", "btl", "^ofi"]);

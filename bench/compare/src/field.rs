@@ -51,7 +51,8 @@ impl Field {
         Ok(field)
     }
 
-    /// Builds and installs what programs of others need that are compiled already: the libraries and the stopwatch.
+    /// Builds and installs what programs of others need that are compiled already: the libraries and the
+    /// stopwatch.
     ///
     /// # Errors
     /// The first thing that could not be had.
@@ -416,8 +417,8 @@ mod tests {
         (folder.join("floors"), folder.join("stopwatch"))
     }
 
-    /// The first and the last that this process may use. On one cpu, two that wait for each other without a pause take a
-    /// time slice for each step.
+    /// The first and the last that this process may use. On one cpu, two that wait for each other without a
+    /// pause take a time slice for each step.
     fn two_cpus() -> String {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();

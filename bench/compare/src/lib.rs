@@ -45,8 +45,8 @@ pub struct Options {
     /// The peers, separated by commas [default: mpich,openmpi,impi; with --osu none]
     #[arg(long, value_delimiter = ',')]
     pub against: Option<Vec<Peer>>,
-    /// Measure with the public OSU micro-benchmarks: a folder that has, below `weft`, `mpich`, `openmpi` and `impi`, that
-    /// suite as it was built by hand with the compiler of each
+    /// Measure with the public OSU micro-benchmarks: a folder that has, below `weft`, `mpich`, `openmpi` and
+    /// `impi`, that suite as it was built by hand with the compiler of each
     #[arg(long, value_name = "DIR")]
     pub osu: Option<PathBuf>,
     /// With --osu: another installed weft, which the same programs run on in turn
@@ -82,8 +82,8 @@ pub struct Options {
     /// Write docs/generated/performance.md and its pictures, which else only a full run of all rows does
     #[arg(long)]
     pub write_docs: bool,
-    /// Where the cpus of a virtual machine move: measure two ranks while a cache line takes as long between them as it
-    /// usually does, the least, the most, or however long it takes
+    /// Where the cpus of a virtual machine move: measure two ranks while a cache line takes as long between
+    /// them as it usually does, the least, the most, or however long it takes
     #[arg(long, value_name = "DISTANCE", default_value = "usual")]
     pub apart: apart::Wanted,
     /// Start every run through this command, as "flock /some/file"

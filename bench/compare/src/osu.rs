@@ -1,8 +1,8 @@
 //! The public OSU micro-benchmarks on weft, on another weft and on the peers, in one table of every size.
 //!
-//! The suite lies outside of this repository. It is built by hand, once with each `mpicc`, into the folders `weft`,
-//! `mpich`, `openmpi` and `impi` of one tree. Everybody runs in turn, round after round; a ratio is taken within each
-//! round, and the median of the rounds is told.
+//! The suite lies outside of this repository. It is built by hand, once with each `mpicc`, into the folders
+//! `weft`, `mpich`, `openmpi` and `impi` of one tree. Everybody runs in turn, round after round; a ratio is
+//! taken within each round, and the median of the rounds is told.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -143,8 +143,8 @@ impl Programs {
     }
 }
 
-/// The executable file of that name in the folder or below. What libtool keeps in `.libs` is passed over: it does not
-/// find its libraries by itself.
+/// The executable file of that name in the folder or below. What libtool keeps in `.libs` is passed over: it
+/// does not find its libraries by itself.
 fn program(folder: &Path, name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let mut folders = Vec::new();
@@ -187,7 +187,8 @@ fn measure(
     Measured { name: benchmark.name, ranks, unit: benchmark.unit, series }
 }
 
-/// What the program is told. Where ranks share cpus, libraries that wait in earnest take a time slice for each step.
+/// What the program is told. Where ranks share cpus, libraries that wait in earnest take a time slice for
+/// each step.
 fn words(benchmark: &Benchmark, shared_cpus: bool, quick: bool) -> Vec<String> {
     let mut words: Vec<String> = benchmark.words.iter().map(|word| (*word).to_owned()).collect();
     if let Some(longest) = benchmark.longest {

@@ -1,4 +1,5 @@
-//! Rows over a provider of libfabric: the one library that everybody is measured with, and whether each really goes by it.
+//! Rows over a provider of libfabric: the one library that everybody is measured with, and whether each
+//! really goes by it.
 
 use std::path::Path;
 use std::time::Duration;

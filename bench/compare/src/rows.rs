@@ -1,7 +1,7 @@
 //! What is measured: one table of rows, and what each row must reach.
 //!
-//! The letters of the gates (G1, G2, ...) are those of `docs/generated/performance.md`. A gate compares weft with
-//! the best peer, or with a floor: what the machine does with no library between.
+//! The letters of the gates (G1, G2, ...) are those of `docs/generated/performance.md`. A gate compares weft
+//! with the best peer, or with a floor: what the machine does with no library between.
 
 mod templates;
 

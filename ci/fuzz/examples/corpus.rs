@@ -1,5 +1,5 @@
-//! Keeps the corpus: `corpus seeds` writes the seeds of every target, `corpus unpack FOLDER` puts what is packed into a
-//! folder for each target, and `corpus pack FOLDER` packs what stands in such folders.
+//! Keeps the corpus: `corpus seeds` writes the seeds of every target, `corpus unpack FOLDER` puts what is
+//! packed into a folder for each target, and `corpus pack FOLDER` packs what stands in such folders.
 
 use std::io::Result;
 use std::path::Path;

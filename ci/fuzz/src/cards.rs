@@ -1,4 +1,5 @@
-//! The decoders without a state: cards of the fabrics and of a process, the texts of the tcp handshake, frames.
+//! The decoders without a state: cards of the fabrics and of a process, the texts of the tcp handshake,
+//! frames.
 
 use crate::tape::{Tape, Writer};
 

@@ -1,5 +1,6 @@
-//! The committed corpus: seeds and what was found, a file each in `corpus/TARGET`; and in `corpus/TARGET.pack` what
-//! campaigns have grown, thinned out to one input for each edge and packed, since thousands of tiny files are a burden.
+//! The committed corpus: seeds and what was found, a file each in `corpus/TARGET`; and in
+//! `corpus/TARGET.pack` what campaigns have grown, thinned out to one input for each edge and packed, since
+//! thousands of tiny files are a burden.
 //!
 //! ```text
 //! pack | length u16 little-endian | that many bytes | length | ...

@@ -1,5 +1,5 @@
-//! Datatypes of any shape with any numbers, as a program may pass them; and messages of any length, unpacked into
-//! them from any byte on.
+//! Datatypes of any shape with any numbers, as a program may pass them; and messages of any length, unpacked
+//! into them from any byte on.
 
 use datatype::{
     ArrayOrder, Block, Datatype, DatatypeError, Distributed, Distribution, Field, Place, Predefined, pack,
@@ -155,7 +155,8 @@ fn move_bytes(datatype: &Datatype, count: i64, tape: &mut Tape<'_>) {
     move_external(datatype, count, &contents, &heap);
 }
 
-/// Any bytes are external32; what came out of it goes into it again, unless one element was written over another.
+/// Any bytes are external32; what came out of it goes into it again, unless one element was written over
+/// another.
 fn move_external(datatype: &Datatype, count: i64, contents: &[u8], heap: &Heap) {
     let bytes = datatype.external_bytes(count).expect("no more than packed bytes") as usize;
     let foreign = Payload::from(&contents[..bytes]);

@@ -1,5 +1,5 @@
-//! An engine above a fabric whose peers say anything: any header with any payload, whole or in pieces, for requests
-//! that exist and for those that do not, while the program sends, receives, probes and cancels.
+//! An engine above a fabric whose peers say anything: any header with any payload, whole or in pieces, for
+//! requests that exist and for those that do not, while the program sends, receives, probes and cancels.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -116,7 +116,8 @@ impl Stage {
         let [kind, first, second, third, fourth, fifth] = header.words;
         let own = [u32::from(twist & 3), u32::from(twist >> 6)];
         let (words, body) = match kind {
-            // To a request, that it is cleared or that help is wanted; to a synchronous message, that it is matched or comes back.
+            // To a request, that it is cleared or that help is wanted; to a synchronous message, that it is
+            // matched or comes back.
             2 | 3 if twist & 16 == 0 => ([6, fourth, fifth, u32::from(twist & 8 != 0), 0, 0], Vec::new()),
             3 if twist & 4 != 0 => ([9, fourth, fifth, 0, own[0], own[1]], tape.array::<16>().to_vec()),
             2 | 3 => ([4, fourth, fifth, 0, own[0], own[1]], u64::from(tape.short()).to_le_bytes().to_vec()),

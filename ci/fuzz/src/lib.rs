@@ -1,9 +1,10 @@
 //! Fuzz targets: one function for each place where foreign bytes are read.
 //!
-//! A target takes any bytes, plays them against our code and panics where a promise is broken. libFuzzer drives it
-//! with `ci/fuzz/run`; the test `corpus` plays every committed input to it, on any toolchain.
+//! A target takes any bytes, plays them against our code and panics where a promise is broken. libFuzzer
+//! drives it with `ci/fuzz/run`; the test `corpus` plays every committed input to it, on any toolchain.
 //!
-//! **Invariant:** a target needs nothing but its input: the same bytes are the same run, as far as the kernel lets it.
+//! **Invariant:** a target needs nothing but its input: the same bytes are the same run, as far as the kernel
+//! lets it.
 
 mod cards;
 pub mod corpus;

@@ -1,4 +1,5 @@
-//! The libfabric fabric: any frames of anybody, and any answers of a provider, while messages go the other way.
+//! The libfabric fabric: any frames of anybody, and any answers of a provider, while messages go the other
+//! way.
 
 use fabric::{Exposed, Fabric, Header, Heap, Peer, Posted, Pulled};
 use libfabric::fuzzing::{Vandal, texts};
@@ -163,8 +164,8 @@ impl Stage {
         }
     }
 
-    /// Whatever was said: what is read ends, and who leaves is not kept once it is known that the others, who take
-    /// nothing, have gone.
+    /// Whatever was said: what is read ends, and who leaves is not kept once it is known that the others, who
+    /// take nothing, have gone.
     fn finish(mut self) {
         for turn in 0.. {
             self.poll(64);

@@ -1,4 +1,5 @@
-//! What tells of the machine: hwloc's files, short descriptions, our own text, what nodes tell each other, and switches.
+//! What tells of the machine: hwloc's files, short descriptions, our own text, what nodes tell each other,
+//! and switches.
 
 use topology::{CpuSet, Level, Machine, NodeShape, Placement, Seat, Switches};
 

@@ -1,5 +1,5 @@
-//! The process manager's protocol, seen from both ends: ranks that send the server anything, and a server that
-//! answers a rank anything.
+//! The process manager's protocol, seen from both ends: ranks that send the server anything, and a server
+//! that answers a rank anything.
 
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! A process of the node that writes what it likes into shared memory, at any moment between two calls of another.
-//! The other gets an error that names it, and goes on talking to an honest third.
+//! A process of the node that writes what it likes into shared memory, at any moment between two calls of
+//! another. The other gets an error that names it, and goes on talking to an honest third.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,8 +50,8 @@ pub fn guest(input: &[u8]) {
 }
 
 thread_local! {
-    /// Mapped once; each run puts the part that it uses back to what a new segment holds. Of many seats, since
-    /// their rings are the smallest, so that few steps reach every corner.
+    /// Mapped once; each run puts the part that it uses back to what a new segment holds. Of many seats,
+    /// since their rings are the smallest, so that few steps reach every corner.
     static SEGMENT: RefCell<Segment> = RefCell::new({
         let segment = Segment::create(SEATS).and_then(|file| Segment::adopt(file, SEATS)).expect("a segment");
         for from in 0..3 {
@@ -216,7 +216,8 @@ impl Node<'_> {
     fn knock(&mut self, at: u16, bits: u32) {
         let (offset, bytes) = fuzzing::seat(self.segment, 0);
         let knocks = bytes - KNOCKS_AT;
-        // Of the honest ones nobody knocks in another's name; that would be heard as nothing, and proves nothing.
+        // Of the honest ones nobody knocks in another's name; that would be heard as nothing, and proves
+        // nothing.
         fuzzing::set_bits(self.segment, offset + KNOCKS_AT + usize::from(at) % knocks, bits);
     }
 
@@ -333,7 +334,8 @@ pub fn guest_seeds() -> Vec<(&'static str, Vec<u8>)> {
 const VICTIM: Peer = Peer(10);
 const VANDAL: Peer = Peer(11);
 const HONEST: Peer = Peer(12);
-/// The least number of seats with the smallest rings; parcels, which these do not have, are tested in the fabric itself.
+/// The least number of seats with the smallest rings; parcels, which these do not have, are tested in the
+/// fabric itself.
 const SEATS: u32 = 1025;
 /// Where the first line of a ring stands, and the knocks of a seat.
 const LINES_AT: u16 = 128;

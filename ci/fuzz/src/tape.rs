@@ -1,4 +1,5 @@
-//! Fuzzer input as a tape of choices: what is read beyond its end is zero, so that every input means something.
+//! Fuzzer input as a tape of choices: what is read beyond its end is zero, so that every input means
+//! something.
 
 use std::os::fd::AsFd;
 

@@ -1,5 +1,6 @@
-//! A whole tcp fabric among strangers: they knock, say anything at every state of the handshake, prove themselves or
-//! nearly so, and are dialled in their turn. Who has not proved that it holds the right secret is never heard.
+//! A whole tcp fabric among strangers: they knock, say anything at every state of the handshake, prove
+//! themselves or nearly so, and are dialled in their turn. Who has not proved that it holds the right secret
+//! is never heard.
 
 use std::cell::RefCell;
 use std::io::Read;

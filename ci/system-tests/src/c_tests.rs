@@ -1,8 +1,8 @@
 //! The tests that are C programs: `bench/tests`, the benchmarks with small sizes, and the examples, all
 //! compiled with the installed `mpicc`, or `mpicxx` where a source ends in `.cc`, and started with the
-//! installed `weftrun`, over every fabric. Over libfabric, which takes half a second of a cpu for each rank to begin, each runs with one
-//! number of ranks; and over one of its providers, half of them over each, where all programs run. So do those that lose ranks where some
-//! ranks share memory and others do not.
+//! installed `weftrun`, over every fabric. Over libfabric, which takes half a second of a cpu for each rank
+//! to begin, each runs with one number of ranks; and over one of its providers, half of them over each, where
+//! all programs run. So do those that lose ranks where some ranks share memory and others do not.
 //!
 //! | part | what it knows |
 //! |---|---|
@@ -180,7 +180,8 @@ impl Place {
         fabrics.flat_map(|fabric| -> Vec<_> { over(fabric) }).collect()
     }
 
-    /// Whether a program runs over a fabric where all programs run: of the providers of libfabric, over one that its name chooses.
+    /// Whether a program runs over a fabric where all programs run: of the providers of libfabric, over one
+    /// that its name chooses.
     fn is_provider_of(&self, case: &Case, fabric: &Fabric) -> bool {
         let providers: Vec<_> = self.fabrics.iter().filter(|fabric| fabric.is_libfabric()).collect();
         let letters: usize = case.name.bytes().map(usize::from).sum();

@@ -209,8 +209,8 @@ fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
 /// own.
 const MIXED: &str = "mixed";
 const FABRICS: [&str; 3] = ["shm", "tcp", MIXED];
-/// Short ones, which go by a board or at once; long ones, which wait for their receivers; and longer ones,
-/// which both copy.
+/// Short ones, which go by a collective segment or at once; long ones, which wait for their receivers; and
+/// longer ones, which both copy.
 const STORIES: [Story; 28] = [
     warm("barrier", 1, "blank"),
     warm("bcast", 4, "shrink"),

@@ -100,8 +100,9 @@ fn main() -> ExitCode {
 /// Set for a process that ignores no signals.
 const SIGNALS: &str = "WEFT_SYSTEM_TESTS_SIGNALS";
 
-/// Starts this program anew, in this process, with no signal ignored; comes back only where that fails. Programs inherit which
-/// signals are ignored, and `nohup` and scripts that start something in the background ignore some, which tests send.
+/// Starts this program anew, in this process, with no signal ignored; comes back only where that fails.
+/// Programs inherit which signals are ignored, and `nohup` and scripts that start something in the background
+/// ignore some, which tests send.
 fn with_signals() -> std::io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

@@ -2,8 +2,8 @@
 //!
 //! The source comes from PyPI into `target/mpi4py`, and is built once for each `mpi.h`. What mpi4py's tests
 //! leave out by themselves is counted and named; what is left out here, because weft has no such function
-//! yet, is named with that function. It is run as soon as `docs/generated/mpi-coverage.md` says that the function
-//! works.
+//! yet, is named with that function. It is run as soon as `docs/generated/mpi-coverage.md` says that the
+//! function works.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -326,8 +326,8 @@ const ALONE: [&str; 6] = [
 ];
 const ALONE_ON: (u32, &str) = (1, "shm");
 
-/// More ranks on a machine with few cpus are minutes of Python that find nothing new: tests in C have eight. Over tcp the
-/// tests go through the same calls as over shm.
+/// More ranks on a machine with few cpus are minutes of Python that find nothing new: tests in C have eight.
+/// Over tcp the tests go through the same calls as over shm.
 const RUNS: [(&str, &[u32]); 2] = [("shm", &[1, 2, 4, 5]), ("tcp", &[1, 2, 3])];
 const FAILURES_SHOWN_MAX: usize = 40;
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);

@@ -1,8 +1,8 @@
 //! Code generation for the C ABI.
 //!
-//! Everything below comes from three committed tables, `crates/abi/tables/{constants,types,functions}.csv`, from the three of the same
-//! names in `tables/beyond` for what weft has beside the ABI, and from
-//! a textual look at which bodies exist under `crates/abi/src/bodies`:
+//! Everything below comes from three committed tables, `crates/abi/tables/{constants,types,functions}.csv`,
+//! from the three of the same names in `tables/beyond` for what weft has beside the ABI, and from a textual
+//! look at which bodies exist under `crates/abi/src/bodies`:
 //!
 //! | written | what |
 //! |---|---|

@@ -16,7 +16,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Write mpi.h, the Rust side of the C ABI and docs/generated/mpi-coverage.md from the tables in crates/abi/tables
+    /// Write mpi.h, the Rust side of the C ABI and docs/generated/mpi-coverage.md from the tables in
+    /// crates/abi/tables
     Generate {
         /// Write nothing; fail when a file in the tree is not what would be written
         #[arg(long)]

@@ -212,7 +212,8 @@ pub(crate) fn pooled(bytes: usize) -> Heap {
 }
 
 impl Unpack {
-    /// Whether the elements of a message are those that are expected; `signature` is what its sender says of them.
+    /// Whether the elements of a message are those that are expected; `signature` is what its sender says of
+    /// them.
     pub(crate) fn check(&self, signature: u32, bytes: usize) -> Result<()> {
         let expected = self.datatype.digest(self.count, bytes as i64);
         if signature == 0 || expected == 0 || signature == expected {

@@ -1,8 +1,8 @@
 //! Arguments that exist in two widths.
 //!
-//! `MPI_Gatherv` takes `const int recvcounts[]`, `MPI_Gatherv_c` takes `const MPI_Count recvcounts[]`; one body serves
-//! both. The generated functions wrap what came in one of the enums below, and the body reads and writes 64-bit values.
-//! Nothing is copied: an element is widened when it is looked at.
+//! `MPI_Gatherv` takes `const int recvcounts[]`, `MPI_Gatherv_c` takes `const MPI_Count recvcounts[]`; one
+//! body serves both. The generated functions wrap what came in one of the enums below, and the body reads and
+//! writes 64-bit values. Nothing is copied: an element is widened when it is looked at.
 
 use std::ffi::c_int;
 
@@ -45,7 +45,8 @@ impl Counts<'_> {
     /// The counts of the argument `name`.
     ///
     /// # Errors
-    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for a negative count.
+    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for
+    /// a negative count.
     pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
         match self {
             Counts::Int(array) => Ok(array.slice(count, name)?.iter().copied().map(i64::from).collect()),
@@ -88,7 +89,8 @@ impl Displacements<'_> {
     /// The displacements of the argument `name`.
     ///
     /// # Errors
-    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for a negative count.
+    /// [`Class::Argument`](weft::Class::Argument) for a null pointer where there should be elements, and for
+    /// a negative count.
     pub(crate) fn numbers(self, count: i64, name: &str) -> Result<Vec<i64>> {
         match self {
             Displacements::Int(array) => {
@@ -143,8 +145,8 @@ impl<'call> CountOut<'call> {
         Ok(())
     }
 
-    /// Stores `value`, or `MPI_UNDEFINED` when the caller's type cannot hold it: the rule of the calls that ask for
-    /// sizes, counts and extents (MPI 5.0 §3.2.5, §5.1).
+    /// Stores `value`, or `MPI_UNDEFINED` when the caller's type cannot hold it: the rule of the calls that
+    /// ask for sizes, counts and extents (MPI 5.0 §3.2.5, §5.1).
     pub fn write_or_undefined(self, value: i64) {
         if self.write(value).is_err() {
             // It fits every type.

@@ -1,7 +1,8 @@
 //! From errors to MPI's numbers, and to the program's error handlers.
 //!
-//! The code that a call returns is the error class itself, so that comparing it with `MPI_ERR_TRUNCATE` works. The
-//! sentence that explains the latest error of a class on this thread is kept for `MPI_Error_string`.
+//! The code that a call returns is the error class itself, so that comparing it with `MPI_ERR_TRUNCATE`
+//! works. The sentence that explains the latest error of a class on this thread is kept for
+//! `MPI_Error_string`.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -85,8 +86,9 @@ pub(crate) fn raise(name: &'static str, target: Target, error: &Error) -> c_int 
     note(name, target, error).told()
 }
 
-/// Hands an error to the handler of the call's object, and drops it before the program's handler is called. That handler may
-/// leave by `longjmp`: nothing is left to be dropped in the frames between it and the program's call.
+/// Hands an error to the handler of the call's object, and drops it before the program's handler is called.
+/// That handler may leave by `longjmp`: nothing is left to be dropped in the frames between it and the
+/// program's call.
 #[cold]
 fn raise_owned(name: &'static str, target: Target, error: Error) -> c_int {
     let noted = note(name, target, &error);
@@ -174,10 +176,10 @@ fn handler_of(target: Target) -> (Handler, Object) {
     found.unwrap_or_else(handler_of_none)
 }
 
-/// The handler of errors that belong to no object: that of `MPI_COMM_SELF` (MPI 5.0 §9.3) once the program has set it. Until
-/// then it is that of `MPI_COMM_WORLD`, as in other implementations: programs that set only that one expect all codes to be
-/// returned. Where neither communicator is there, before `MPI_Init`, after `MPI_Finalize` and among sessions alone, it is the
-/// initial error handler.
+/// The handler of errors that belong to no object: that of `MPI_COMM_SELF` (MPI 5.0 §9.3) once the program
+/// has set it. Until then it is that of `MPI_COMM_WORLD`, as in other implementations: programs that set only
+/// that one expect all codes to be returned. Where neither communicator is there, before `MPI_Init`, after
+/// `MPI_Finalize` and among sessions alone, it is the initial error handler.
 fn handler_of_none() -> (Handler, Object) {
     let find = |comm| state::runtime().and_then(|runtime| runtime.find_comm(comm));
     let own = find(MPI_COMM_SELF).filter(|own| own.handler_was_set());
@@ -261,7 +263,8 @@ fn remember(code: c_int, name: &str, error: &Error) {
     });
 }
 
-/// The text of an error code: the class in words, and what happened last on this thread if it was of that class.
+/// The text of an error code: the class in words, and what happened last on this thread if it was of that
+/// class.
 pub(crate) fn text_of(code: c_int) -> String {
     let Some((_, name, words)) = TEXTS.iter().find(|(known, _, _)| *known == code) else {
         return format!("unknown error {code}");

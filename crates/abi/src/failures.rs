@@ -1,4 +1,5 @@
-//! Processes that fail, as C programs see it: error classes and functions that MPI does not have, declared in `mpix_ft.h`.
+//! Processes that fail, as C programs see it: error classes and functions that MPI does not have, declared in
+//! `mpix_ft.h`.
 
 use std::ffi::c_int;
 
@@ -14,8 +15,8 @@ use crate::parts::{Input, Output};
 use crate::state::{Runtime, call};
 use crate::types::*;
 
-/// A process has failed that the operation needs. MPI has no numbers for these classes yet; ours lie away from those that it
-/// may give.
+/// A process has failed that the operation needs. MPI has no numbers for these classes yet; ours lie away
+/// from those that it may give.
 pub(crate) const MPIX_ERR_PROC_FAILED: c_int = 4097;
 /// A process has failed that a message might have come from; the receive goes on.
 pub(crate) const MPIX_ERR_PROC_FAILED_PENDING: c_int = 4098;
@@ -83,8 +84,8 @@ fn comm_is_revoked(comm: MPI_Comm, flag: Place<'_, c_int>) -> c_int {
     })
 }
 
-/// Agrees with all living members on the bits that all give. Where a failure is not acknowledged by all of them, all get the
-/// error, and the bits as well.
+/// Agrees with all living members on the bits that all give. Where a failure is not acknowledged by all of
+/// them, all get the error, and the bits as well.
 fn comm_agree(comm: MPI_Comm, flag: Variable<'_, c_int>) -> c_int {
     call("MPIX_Comm_agree", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;

@@ -1,5 +1,5 @@
-//! The names of FT-MPI, declared in `mpix_ftmpi.h`: a program that includes it calls these in place of three functions of MPI
-//! (decision 0014). Nothing of it is in the way of those who do not.
+//! The names of FT-MPI, declared in `mpix_ftmpi.h`: a program that includes it calls these in place of three
+//! functions of MPI (decision 0014). Nothing of it is in the way of those who do not.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -29,7 +29,8 @@ pub(crate) fn is_asked_for() -> bool {
     IS_ASKED_FOR.load(Ordering::Relaxed)
 }
 
-/// As `MPI_Init`; a process that was started in the place of another one learns it so, and no error handler is called.
+/// As `MPI_Init`; a process that was started in the place of another one learns it so, and no error handler
+/// is called.
 fn ftmpi_init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     IS_ASKED_FOR.store(true, Ordering::Relaxed);
     begun(mpi_init(argc, argv))
@@ -59,8 +60,8 @@ fn ftmpi_comm_dup(comm: MPI_Comm, newcomm: Variable<'_, MPI_Comm>) -> c_int {
     mpi_comm_dup(comm, newcomm.place())
 }
 
-/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into its place has the
-/// same.
+/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into
+/// its place has the same.
 #[derive(Clone, Default)]
 pub(crate) struct Facts {
     numbers: OnceLock<Arc<[AtomicI32; KEYS as usize]>>,
@@ -84,8 +85,8 @@ impl Facts {
     }
 }
 
-/// Keys of attributes that are read, as `mpix_ftmpi.h` has them: below those of programs, and none of the standard. The last one is
-/// how many have failed since the last recovery.
+/// Keys of attributes that are read, as `mpix_ftmpi.h` has them: below those of programs, and none of the
+/// standard. The last one is how many have failed since the last recovery.
 const FTMPI_RECOVERY_MODE: c_int = 4001;
 const FTMPI_COMM_MODE: c_int = 4002;
 const FTMPI_MSG_MODE: c_int = 4003;

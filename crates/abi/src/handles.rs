@@ -68,8 +68,8 @@ pub fn toint(value: usize) -> c_int {
 
 /// The handle value of an integer that [`toint`] gave, or the null handle for any other integer.
 ///
-/// Predefined handles are their own integers. A handle of the program's additionally carries its generation, which
-/// the table of living objects knows.
+/// Predefined handles are their own integers. A handle of the program's additionally carries its generation,
+/// which the table of living objects knows.
 pub fn fromint(kind: Kind, integer: c_int) -> usize {
     match usize::try_from(integer) {
         Ok(value) if value < PREDEFINED_END => value,

@@ -1,7 +1,7 @@
 //! The MPI 5.0 C ABI: libmpi_abi.so.1 and mpi.h.
 //!
-//! `generated` holds the exported functions, `claims` what they take the program's addresses for, `bodies` what
-//! they do, `convert` the arguments that come in two widths.
+//! `generated` holds the exported functions, `claims` what they take the program's addresses for, `bodies`
+//! what they do, `convert` the arguments that come in two widths.
 
 // `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
 #![deny(clippy::print_stderr)]

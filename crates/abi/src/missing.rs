@@ -1,4 +1,5 @@
-//! Functions that are not there yet: each says what works instead, and leaves nothing that looks like an answer.
+//! Functions that are not there yet: each says what works instead, and leaves nothing that looks like an
+//! answer.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +36,8 @@ fn instead_of(name: &str) -> &'static str {
     }
 }
 
-/// The page that lists what works: where it is installed with this library, or where it stands in the sources.
+/// The page that lists what works: where it is installed with this library, or where it stands in the
+/// sources.
 fn page() -> String {
     let installed = library().and_then(|library| {
         let page = library.parent()?.parent()?.join("share/doc/weft/mpi-coverage.md");

@@ -87,8 +87,8 @@ impl CommObject {
         CommObject { session, ..self }
     }
 
-    /// The object for a communicator that this one has stood for while it was being made, or that has come into its place; what hangs
-    /// on this one goes over to it.
+    /// The object for a communicator that this one has stood for while it was being made, or that has come
+    /// into its place; what hangs on this one goes over to it.
     pub(crate) fn completed(&self, comm: Communicator) -> CommObject {
         // It may have been recovered while nobody knew it by a handle.
         let comm = comm.latest();
@@ -286,7 +286,8 @@ pub(crate) enum RequestObject {
         input: Input,
         output: Output,
     },
-    /// An agreement on who has failed, and where the handle of their group goes; the group comes from that session.
+    /// An agreement on who has failed, and where the handle of their group goes; the group comes from that
+    /// session.
     AgreedFailed {
         errors_to: MPI_Comm,
         agreeing: AgreeingFailed,
@@ -336,8 +337,8 @@ pub(crate) struct MessageObject {
 /// Everything with a handle that exists only between init and finalize.
 pub(crate) struct Objects {
     pub comms: Table<Arc<CommObject>>,
-    /// Communicators that were freed while operations were under way in them, by their handles: their error handlers are told
-    /// where those fail, and their contexts are not for others yet.
+    /// Communicators that were freed while operations were under way in them, by their handles: their error
+    /// handlers are told where those fail, and their contexts are not for others yet.
     pub lingering: Vec<(MPI_Comm, Arc<CommObject>)>,
     pub groups: Table<GroupObject>,
     pub datatypes: Table<DatatypeObject>,
@@ -375,8 +376,8 @@ impl Objects {
 }
 
 impl Objects {
-    /// The program's own datatype of a handle. One that was freed is there for operators of operations that were begun or
-    /// described before, and for nobody else (MPI 5.0 §5.1.9).
+    /// The program's own datatype of a handle. One that was freed is there for operators of operations that
+    /// were begun or described before, and for nobody else (MPI 5.0 §5.1.9).
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<&DatatypeObject> {
         self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::within().is_some())
     }
@@ -388,16 +389,16 @@ impl Objects {
         self.comms.find(comm.value()).or_else(lingering).cloned().map(Held::Shared)
     }
 
-    /// Whether an operation that is under way or described, or a message that was taken, has its errors told by the handler of
-    /// that communicator.
+    /// Whether an operation that is under way or described, or a message that was taken, has its errors told
+    /// by the handler of that communicator.
     fn are_errors_told_to(&self, comm: MPI_Comm) -> bool {
         self.requests.entries().any(|(_, request)| request.errors_to() == Some(comm))
             || self.persistent.entries().any(|(_, persistent)| persistent.errors_to() == comm)
             || self.messages.entries().any(|(_, message)| message.errors_to == comm)
     }
 
-    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table here is told. Where a
-    /// recovery has put another one into its place, that one's is told.
+    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table
+    /// here is told. Where a recovery has put another one into its place, that one's is told.
     pub(crate) fn idle_lingering(&self) -> Vec<(MPI_Comm, Arc<CommObject>)> {
         let is_replaced = |handle: MPI_Comm| {
             matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) || self.comms.find(handle.value()).is_some()
@@ -408,8 +409,8 @@ impl Objects {
         self.lingering.iter().filter(is_idle).cloned().collect()
     }
 
-    /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more. False where there
-    /// is none of that handle.
+    /// Takes a datatype away, or sees to it that it goes when no operation hands out its handle any more.
+    /// False where there is none of that handle.
     pub(crate) fn free_datatype(&mut self, handle: MPI_Datatype) -> bool {
         let Objects { datatypes, freed_datatypes, .. } = self;
         // Who has one drops it without being asked, so that is looked at now and then.

@@ -140,8 +140,8 @@ impl Input {
         Ok(Input { payload, blocks, keeps: Some(packed) })
     }
 
-    /// Whether what is given stands apart from where something is gotten, as it must (MPI 5.0 §6.1): these are the two buffers
-    /// that they were made of.
+    /// Whether what is given stands apart from where something is gotten, as it must (MPI 5.0 §6.1): these
+    /// are the two buffers that they were made of.
     #[inline]
     pub(crate) fn check_apart(
         &self,
@@ -162,7 +162,8 @@ impl Input {
     }
 }
 
-/// Pieces may lie between pieces of the other buffer. Of elements that stand apart, the first byte is looked at alone.
+/// Pieces may lie between pieces of the other buffer. Of elements that stand apart, the first byte is looked
+/// at alone.
 #[cold]
 pub(crate) fn check_pieces_apart(
     gives: (*const c_void, &[Piece]),

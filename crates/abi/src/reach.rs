@@ -1,6 +1,6 @@
-//! With `WEFT_CHECK=1`: whether the elements of a buffer lie in memory that the program has. A datatype whose gaps
-//! reach farther than its buffer is found where the memory behind is nobody's, or the buffer is one of `MPI_Alloc_mem`,
-//! whose end is known.
+//! With `WEFT_CHECK=1`: whether the elements of a buffer lie in memory that the program has. A datatype whose
+//! gaps reach farther than its buffer is found where the memory behind is nobody's, or the buffer is one of
+//! `MPI_Alloc_mem`, whose end is known.
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Recovery of communicators, as C programs see it: functions that MPI does not have, declared in `mpix_ft.h`.
+//! Recovery of communicators, as C programs see it: functions that MPI does not have, declared in
+//! `mpix_ft.h`.
 
 use std::ffi::c_int;
 use std::os::fd::IntoRawFd;
@@ -38,11 +39,13 @@ pub struct MPIX_Recover_info {
     pub generation: c_int,
     /// By what mode it has now.
     pub mode: c_int,
-    /// Who was taken out, or became blank, or came into the place of who has failed; a group that is to be freed.
+    /// Who was taken out, or became blank, or came into the place of who has failed; a group that is to be
+    /// freed.
     pub failed: MPI_Group,
     /// How many processes were started again.
     pub restarted: c_int,
-    /// How many collective operations the members had completed, the least and the most of them; -1 where nobody knows.
+    /// How many collective operations the members had completed, the least and the most of them; -1 where
+    /// nobody knows.
     pub coll_min: MPI_Count,
     /// The most.
     pub coll_max: MPI_Count,

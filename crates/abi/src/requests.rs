@@ -1,9 +1,9 @@
 //! Request handles, and what they stand for.
 //!
-//! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it: nothing
-//! is entered here when it begins, and nothing looked up when it ends; where it fails, its context tells whose it is.
-//! Everything that is over when it was begun has the same handle. Only what needs more than the engine knows, data to
-//! be unpacked or several messages, has an object in the table.
+//! A usual receive is known to the engine and to nobody else, and its handle is the engine's own name of it:
+//! nothing is entered here when it begins, and nothing looked up when it ends; where it fails, its context
+//! tells whose it is. Everything that is over when it was begun has the same handle. Only what needs more
+//! than the engine knows, data to be unpacked or several messages, has an object in the table.
 //!
 //! ```text
 //! kind            index                        generation
@@ -11,8 +11,8 @@
 //! Receive         place in the engine's table  of that place
 //! Persistent      place in a table of its own  of that place
 //! ```
-//! A persistent request holds the operation that it has begun, if any. Whoever completes one takes that operation out;
-//! the handle stays what it is, which its kind tells without a look at anything.
+//! A persistent request holds the operation that it has begun, if any. Whoever completes one takes that
+//! operation out; the handle stays what it is, which its kind tells without a look at anything.
 
 use weft::claims::RequestId;
 use weft::{Class, Communicator, Error, Result};
@@ -27,8 +27,8 @@ use crate::status;
 use crate::table;
 use crate::types::*;
 
-/// The request of every send, and every collective operation, that was over when it was begun. All of them end alike, so one serves them all; it stays
-/// in the table for ever.
+/// The request of every send, and every collective operation, that was over when it was begun. All of them
+/// end alike, so one serves them all; it stays in the table for ever.
 pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
 
 /// The part of a request that is needed to look whether it is over.
@@ -44,8 +44,8 @@ pub(crate) enum Look {
 /// What was taken, by whoever concludes it.
 pub(crate) struct Taken {
     pub object: RequestObject,
-    /// The communicator whose error handler hears of it, where another thread may free it meanwhile: as long as somebody has it
-    /// here, it lingers.
+    /// The communicator whose error handler hears of it, where another thread may free it meanwhile: as long
+    /// as somebody has it here, it lingers.
     pub told: Option<Held>,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn left_of(request: MPI_Request) -> MPI_Request {
 }
 
 impl Objects {
-    /// What is under way behind a handle that is not the engine's own name: `Some(None)` for a persistent request that
-    /// was not begun, `None` where the handle is no request.
+    /// What is under way behind a handle that is not the engine's own name: `Some(None)` for a persistent
+    /// request that was not begun, `None` where the handle is no request.
     pub(crate) fn operation(&self, request: MPI_Request) -> Option<Option<&RequestObject>> {
         if is_persistent(request) {
             return self.persistent.find(request.value()).map(Persistent::under_way);
@@ -126,8 +126,8 @@ impl RequestObject {
 }
 
 impl Runtime {
-    /// Gives an operation a handle. Where there is none left, the operation is brought to its end first: nobody could wait
-    /// for it, and it uses the program's memory.
+    /// Gives an operation a handle. Where there is none left, the operation is brought to its end first:
+    /// nobody could wait for it, and it uses the program's memory.
     ///
     /// # Errors
     /// [`Class::NoMemory`].
@@ -175,7 +175,8 @@ impl Runtime {
         }
     }
 
-    /// Takes the request out of the table, or the operation out of a persistent one; whoever does so concludes it.
+    /// Takes the request out of the table, or the operation out of a persistent one; whoever does so
+    /// concludes it.
     pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<Taken> {
         if request == SENT {
             return Ok(Taken { object: RequestObject::Over(status::EMPTY), told: None });
@@ -223,7 +224,8 @@ pub(crate) fn no_request(request: MPI_Request) -> Error {
     Error::new(Class::Request, format!("{:#x} is not a request, or not any more", request.value()))
 }
 
-/// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and §6.13).
+/// All members take part in a collective operation to its end, so none may leave it (MPI 5.0 §6.12 and
+/// §6.13).
 #[cold]
 pub(crate) fn collective_under_way(request: MPI_Request) -> Error {
     let what = format!(

@@ -1,4 +1,5 @@
-//! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with handles.
+//! The globals that C's interface needs, and nothing else has: whether MPI runs, and all objects with
+//! handles.
 
 mod exit;
 mod usual;
@@ -41,8 +42,9 @@ pub(crate) struct Runtime {
     pub buffer: Slot,
 }
 
-/// The world and this process alone as they are since the last recovery that has put others into their places. Whoever is in one of
-/// those before has a share of it, and it goes with the last of them: a job may recover as often as it likes.
+/// The world and this process alone as they are since the last recovery that has put others into their
+/// places. Whoever is in one of those before has a share of it, and it goes with the last of them: a job may
+/// recover as often as it likes.
 #[derive(Default)]
 pub(crate) struct Later {
     world: Option<Arc<CommObject>>,
@@ -69,11 +71,11 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether messages bring what their elements are, and receives look.
 static CHECKS: AtomicBool = AtomicBool::new(false);
-/// The communicator of all while the world model does, found in one load by sends and receives; null once a recovery has put another
-/// one into its place, which may go some day.
+/// The communicator of all while the world model does, found in one load by sends and receives; null once a
+/// recovery has put another one into its place, which may go some day.
 static WORLD: AtomicPtr<CommObject> = AtomicPtr::new(std::ptr::null_mut());
-/// Requests that were freed before they were over; whoever calls next looks after them. One more where messages are
-/// checked: while there are any, no message takes the short way.
+/// Requests that were freed before they were over; whoever calls next looks after them. One more where
+/// messages are checked: while there are any, no message takes the short way.
 pub(crate) static DETACHED: AtomicUsize = AtomicUsize::new(0);
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
@@ -87,8 +89,8 @@ const AFTER: u8 = 2;
 /// What runs, while it runs.
 #[inline]
 pub(crate) fn runtime() -> Option<&'static Runtime> {
-    // SAFETY: it is null or the address of what stands in `RUNTIME`, which is never dropped; published with release
-    // after that was written.
+    // SAFETY: it is null or the address of what stands in `RUNTIME`, which is never dropped; published with
+    // release after that was written.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
@@ -137,7 +139,8 @@ pub(crate) fn call(
     }
 }
 
-/// Does a completion call: it reports on the communicators of its requests, so it picks the error handler itself.
+/// Does a completion call: it reports on the communicators of its requests, so it picks the error handler
+/// itself.
 #[inline]
 pub(crate) fn with_runtime(name: &'static str, work: impl FnOnce(&'static Runtime) -> c_int) -> c_int {
     match runtime() {
@@ -230,8 +233,8 @@ pub(crate) fn close_session(runtime: &'static Runtime) {
     }
 }
 
-/// A process that had sessions takes leave of its job when it exits, since it may open others until then. One that
-/// exits while it still uses MPI takes no leave, and its launcher sees that.
+/// A process that had sessions takes leave of its job when it exits, since it may open others until then. One
+/// that exits while it still uses MPI takes no leave, and its launcher sees that.
 extern "C" fn leave_at_exit() {
     // What a child that was forked off does at its exit is no business of the job's.
     if JOINED_AS.load(Ordering::Relaxed) != std::process::id() {
@@ -481,7 +484,8 @@ impl Runtime {
         self.find_win(win).ok_or_else(|| no_win(win))
     }
 
-    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3), and its session.
+    /// Makes a handle for a new communicator, which inherits its parent's error handler (MPI 5.0 §9.3), and
+    /// its session.
     pub(crate) fn adopt_comm(&self, comm: Communicator, parent: &CommObject) -> Result<MPI_Comm> {
         let (errhandler, handler) = parent.errhandler();
         crate::bodies::error_handlers::retain(errhandler);
@@ -530,7 +534,8 @@ pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The name of what this process takes for its node: this host's, and where it is a part of the host, the part's number behind.
+/// The name of what this process takes for its node: this host's, and where it is a part of the host, the
+/// part's number behind.
 pub(crate) fn node_name() -> String {
     match std::env::var("WEFT_NODE") {
         Ok(part) if !part.is_empty() => format!("{}-{part}", host_name()),

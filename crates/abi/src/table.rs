@@ -1,8 +1,8 @@
 //! Handles to objects: an index, a generation, and a table that knows both.
 //!
-//! A freed handle keeps its index but not its generation, so that it is recognised for ever (or until four billion
-//! others were freed on the same place). A handle of another class has another kind, and one that was made up has
-//! neither. None of them is dereferenced, so none can do harm.
+//! A freed handle keeps its index but not its generation, so that it is recognised for ever (or until four
+//! billion others were freed on the same place). A handle of another class has another kind, and one that was
+//! made up has neither. None of them is dereferenced, so none can do harm.
 
 use crate::handles::{INTEGER_MASK, Kind, PREDEFINED_END};
 
@@ -108,8 +108,8 @@ pub(crate) const fn first(kind: Kind) -> usize {
     value(kind, 0, 0)
 }
 
-/// The handle of a class for an object that is kept elsewhere, under an index and a generation; `None` where the index
-/// is beyond what a handle can say.
+/// The handle of a class for an object that is kept elsewhere, under an index and a generation; `None` where
+/// the index is beyond what a handle can say.
 #[inline(always)]
 pub(crate) fn value_of(kind: Kind, index: u32, generation: u32) -> Option<usize> {
     if index < OBJECTS_MAX { Some(value(kind, index, generation)) } else { None }

@@ -1,8 +1,8 @@
 //! The types of the C ABI as Rust types of the same size, alignment and calling convention.
 //!
-//! A handle is the pointer that C sees, never dereferenced: its value is a number, below 4096 for predefined handles.
-//! A callback is kept as the address that came, since 0 and 1 stand for predefined functions and no Rust function
-//! pointer may hold 0. What may be called is a [`Callback`](crate::claims::Callback).
+//! A handle is the pointer that C sees, never dereferenced: its value is a number, below 4096 for predefined
+//! handles. A callback is kept as the address that came, since 0 and 1 stand for predefined functions and no
+//! Rust function pointer may hold 0. What may be called is a [`Callback`](crate::claims::Callback).
 
 use std::ffi::c_int;
 

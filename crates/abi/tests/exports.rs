@@ -1,4 +1,5 @@
-//! The shared library shows exactly the names of the ABI and of the tables beyond it, under the ABI's file name.
+//! The shared library shows exactly the names of the ABI and of the tables beyond it, under the ABI's file
+//! name.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Tools stand between a program and the library (MPI 5.0, chapter 15): they define `MPI_X`, and call `PMPI_X`.
+//! Tools stand between a program and the library (MPI 5.0, chapter 15): they define `MPI_X`, and call
+//! `PMPI_X`.
 
 mod common;
 
@@ -47,7 +48,8 @@ fn a_definition_in_the_program_comes_before_a_preloaded_tool() {
     );
 }
 
-/// The tool defines every function of the tables, and would be seen if the library called a single one of them.
+/// The tool defines every function of the tables, and would be seen if the library called a single one of
+/// them.
 #[test]
 fn the_library_never_calls_a_tool() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! `weft explain allreduce 1MiB -n 64`: which algorithms there are for a collective operation, what each is foretold to
-//! take, which one is chosen, and what a rank does in it; without a job.
+//! `weft explain allreduce 1MiB -n 64`: which algorithms there are for a collective operation, what each is
+//! predicted to take, which one is chosen, and what a rank does in it; without a job.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -59,7 +59,8 @@ pub struct Asked {
     /// On how many packages of each node, which they fill evenly in order
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     packages: u32,
-    /// What each node is, as "pack:2 numa:2 l3:4 core:8 pu:1", or a file of lstopo's; its ranks take cpus in order
+    /// What each node is, as "pack:2 numa:2 l3:4 core:8 pu:1", or a file of lstopo's; its ranks take cpus in
+    /// order
     #[arg(long, value_name = "DESCRIPTION", conflicts_with = "packages")]
     machine: Option<String>,
     /// Whose steps to show
@@ -151,8 +152,8 @@ fn seats(asked: &Asked) -> Result<Option<Hierarchy>, Box<dyn Error>> {
     Ok(Hierarchy::by_parts(ranks, &kinds, part).filter(|seats| seats.widest().is_some()))
 }
 
-/// Where one of some ranks is that fill so many places in order, the first ones with one more where it does not come out even: in
-/// which, as which one there, and of how many.
+/// Where one of some ranks is that fill so many places in order, the first ones with one more where it does
+/// not come out even: in which, as which one there, and of how many.
 fn dealt(rank: u32, ranks: u32, places: u32) -> (u32, u32, u32) {
     let (each, larger) = (ranks / places, ranks % places);
     let in_larger = larger * (each + 1);
@@ -337,8 +338,8 @@ fn explain(
     Ok(text)
 }
 
-/// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters have operators of the program,
-/// which go by messages.
+/// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters
+/// have operators of the program, which go by messages.
 fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<SegmentAlgorithm> {
     let setting = ChoiceInputs {
         here: shape.rank(),

@@ -1,12 +1,13 @@
 //! Which cpus other jobs of this host hold, and holding some for this one.
 //!
-//! A job holds a cpu by a lock (`flock`) on the folder that the kernel shows for it, `/sys/devices/system/cpu/cpuN`: every user
-//! may lock it, nothing is written, and the kernel lets go of it with the last descriptor, however the launcher ends. The
-//! launcher and its supervisor both have the descriptors. Jobs choose one after the other, under a lock on the folder above, so that two
-//! that start at the same moment do not each take half of what both want.
+//! A job holds a cpu by a lock (`flock`) on the folder that the kernel shows for it,
+//! `/sys/devices/system/cpu/cpuN`: every user may lock it, nothing is written, and the kernel lets go of it
+//! with the last descriptor, however the launcher ends. The launcher and its supervisor both have the
+//! descriptors. Jobs choose one after the other, under a lock on the folder above, so that two that start at
+//! the same moment do not each take half of what both want.
 //!
-//! Containers with a network namespace of their own have folders of their own, and do not see each other's locks: there only
-//! the look at how busy the machine is tells of others.
+//! Containers with a network namespace of their own have folders of their own, and do not see each other's
+//! locks: there only the look at how busy the machine is tells of others.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -37,8 +38,9 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Waits until no other job chooses. One that does not come to an end is not waited for: each cpu still has one holder,
-    /// and what may happen is that two jobs each take a part of what both want, and neither is bound.
+    /// Waits until no other job chooses. One that does not come to an end is not waited for: each cpu still
+    /// has one holder, and what may happen is that two jobs each take a part of what both want, and neither
+    /// is bound.
     pub fn begin(folder: &Path) -> Choice {
         let turn = || open(folder).filter(|turn| (0..TURN_TRIES).any(|_| is_locked_soon(turn)));
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -46,8 +48,8 @@ impl Choice {
         Choice { folder: folder.to_owned(), _turn: turn(), room, claims: Claims::default() }
     }
 
-    /// Takes a cpu; false where another job holds it. A cpu that the kernel shows no folder for, whose folder cannot be
-    /// locked, or for which there is no descriptor left is nobody's.
+    /// Takes a cpu; false where another job holds it. A cpu that the kernel shows no folder for, whose folder
+    /// cannot be locked, or for which there is no descriptor left is nobody's.
     pub fn take(&mut self, cpu: usize) -> bool {
         if self.claims.held.contains_key(&cpu) || self.claims.held.len() >= self.room {
             return true;

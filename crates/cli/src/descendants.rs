@@ -1,7 +1,9 @@
-//! Finding and ending everything that was started below a process, however deep and however it was left behind.
+//! Finding and ending everything that was started below a process, however deep and however it was left
+//! behind.
 //!
-//! The process must be a *subreaper*: what loses its parent becomes its child. Then "no child left to wait for"
-//! means that nothing is left at all, and everything that is left can be found by walking from parent to child.
+//! The process must be a *subreaper*: what loses its parent becomes its child. Then "no child left to wait
+//! for" means that nothing is left at all, and everything that is left can be found by walking from parent to
+//! child.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -54,8 +56,8 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// Sends `signal` to all descendants of this process that can be seen, and to its `children`, which none sees where there is no
-/// `/proc`. No child is among them whose end was told of: its number may be another's.
+/// Sends `signal` to all descendants of this process that can be seen, and to its `children`, which none sees
+/// where there is no `/proc`. No child is among them whose end was told of: its number may be another's.
 pub fn signal_all(signal: Signal, children: &[Pid]) {
     let mut all = below(getpid(), &parents());
     all.extend(children);
@@ -69,8 +71,8 @@ pub fn signal_all(signal: Signal, children: &[Pid]) {
 
 /// Kills all descendants of this process, `children` among them, and waits until none is left.
 ///
-/// What forks faster than it is found is found in the next round. Gives up after two seconds, as a process that
-/// hangs in the kernel cannot be ended, and returns what remains.
+/// What forks faster than it is found is found in the next round. Gives up after two seconds, as a process
+/// that hangs in the kernel cannot be ended, and returns what remains.
 pub fn kill_all(mut children: Vec<Pid>) -> Vec<Pid> {
     let give_up_at = Instant::now() + GIVE_UP_AFTER;
     loop {
@@ -114,8 +116,8 @@ fn parents() -> Children {
     children
 }
 
-/// The parent's number from a line of `/proc/<pid>/stat`: `pid (name) state parent …`. A process that has ended and
-/// only waits to be reaped has no parent for our purpose: there is nothing to end.
+/// The parent's number from a line of `/proc/<pid>/stat`: `pid (name) state parent …`. A process that has
+/// ended and only waits to be reaped has no parent for our purpose: there is nothing to end.
 fn parent(stat: &str) -> Option<i32> {
     // The name may hold spaces and parentheses, so its end is the last one.
     let (_, after_name) = stat.rsplit_once(')')?;

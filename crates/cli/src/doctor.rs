@@ -217,8 +217,8 @@ fn start_two(options: &[&str], arguments: &[&str]) -> Result<Told, String> {
     Err(if said.is_empty() { format!("the trial ended with {}", output.status) } else { said.to_owned() })
 }
 
-/// Whether two ranks would have cores of their own at this moment, as the launcher says when it starts them. Where it cannot, the trials of
-/// fabrics tell why.
+/// Whether two ranks would have cores of their own at this moment, as the launcher says when it starts them.
+/// Where it cannot, the trials of fabrics tell why.
 fn binding() -> Option<Check> {
     start_two(&["--verbose"], &["--version"]).ok().map(|told| bound_by(&told.errors))
 }

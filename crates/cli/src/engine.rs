@@ -1,9 +1,10 @@
-//! Jobs on several hosts: this launcher starts ranks on its own host only, and hands such a job to the launcher that is
-//! there, the *engine*: Slurm's `srun` within an allocation, else PRRTE (`prterun`, or Open MPI's `mpirun` 5) or Hydra.
+//! Jobs on several hosts: this launcher starts ranks on its own host only, and hands such a job to the
+//! launcher that is there, the *engine*: Slurm's `srun` within an allocation, else PRRTE (`prterun`, or Open
+//! MPI's `mpirun` 5) or Hydra.
 //!
-//! `place` decides where a job goes, `choose` which engine gets it, `translate.rs` what the engine is told: all of them
-//! functions of what they are given. The engine runs as the one program of a job, so that time limits, signals and the end
-//! of the launcher work as for ranks of our own.
+//! `place` decides where a job goes, `choose` which engine gets it, `translate.rs` what the engine is told:
+//! all of them functions of what they are given. The engine runs as the one program of a job, so that time
+//! limits, signals and the end of the launcher work as for ranks of our own.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! `weft explain lanes`: a program of the job it explains. Every rank tells rank 0 of its lanes, and rank 0 prints.
+//! `weft explain lanes`: a program of the job it explains. Every rank tells rank 0 of its lanes, and rank 0
+//! prints.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -9,7 +9,8 @@ use crate::output::Route;
 /// Where output and errors go, where that is a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// The pattern of the files for output and for errors: `%r` is the rank, `%h` the host, `%g` the number of the job.
+    /// The pattern of the files for output and for errors: `%r` is the rank, `%h` the host, `%g` the number
+    /// of the job.
     pub patterns: [Option<String>; 2],
     /// Whether the launcher's streams get the same as well.
     pub copies: bool,
@@ -49,8 +50,8 @@ impl Files {
         Some(name.into())
     }
 
-    /// Empties the files of all ranks, so that what cannot be written is told before anything is started. The error names
-    /// the file.
+    /// Empties the files of all ranks, so that what cannot be written is told before anything is started. The
+    /// error names the file.
     pub fn begin(&self, ranks: u32, host: &str, job: i32) -> Result<(), (PathBuf, io::Error)> {
         for kind in 0..2 {
             for rank in 0..ranks {

@@ -1,8 +1,10 @@
-//! The first job on a machine has it measured what messages cost there, so that it and all later ones choose by that.
+//! The first job on a machine has it measured what messages cost there, so that it and all later ones choose
+//! by that.
 //!
-//! A small job of its own measures (this program again, with `weft measure` as its program), within a second at most
-//! and mostly within a tenth of one. Whoever is first does it, for this host, kernel and version of weft; who comes meanwhile starts
-//! with the built-in numbers and does not wait. A machine on which it fails again and again is left alone.
+//! A small job of its own measures (this program again, with `weft measure` as its program), within a second
+//! at most and mostly within a tenth of one. Whoever is first does it, for this host, kernel and version of
+//! weft; who comes meanwhile starts with the built-in numbers and does not wait. A machine on which it fails
+//! again and again is left alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,8 +14,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::{FlockOperation, flock};
 use weft::{Constants, ConstantsFrom};
 
-/// Measures and keeps it, if nobody has and it can be kept, with as many ranks as `kinds` says that there are kinds of cores; the file,
-/// if it was made.
+/// Measures and keeps it, if nobody has and it can be kept, with as many ranks as `kinds` says that there are
+/// kinds of cores; the file, if it was made.
 pub fn measure(from: &ConstantsFrom, kinds: impl FnOnce() -> usize) -> Option<PathBuf> {
     let ConstantsFrom::Cache(_) = from else { return None };
     let path = from.path().filter(|path| !path.exists())?;

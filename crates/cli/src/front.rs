@@ -1,9 +1,9 @@
-//! The process that the user knows as the launcher. It starts the supervisor, passes signals on to it, and cleans
-//! up after it, should someone kill it.
+//! The process that the user knows as the launcher. It starts the supervisor, passes signals on to it, and
+//! cleans up after it, should someone kill it.
 //!
-//! Two processes, because one that is killed cannot clean up after itself. Each notices the end of the other at
-//! once: the supervisor by a pipe that only the front holds open, the front by waiting for its child. Both adopt
-//! what loses its parent below them, so that either can find everything the job has started.
+//! Two processes, because one that is killed cannot clean up after itself. Each notices the end of the other
+//! at once: the supervisor by a pipe that only the front holds open, the front by waiting for its child. Both
+//! adopt what loses its parent below them, so that either can find everything the job has started.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
 }
 
 fn supervise(plan: &Plan, lifeline: OwnedFd) -> io::Result<u8> {
-    // Wakes this process if it is stopped when the launcher dies; the lifeline then tells it why.
+    // Wakes this process if it is stopped when the launcher dies; the liveness connection then tells it why.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     set_child_subreaper(Some(getpid()))?;
     if getppid() != Some(plan.launcher) {

@@ -1,7 +1,8 @@
 //! What the ranks of a job wait for, as people are told where the job hangs.
 //!
-//! The ranks write what their calls wait for into memory that the launcher has made ([`WaitState`]); what stands there may
-//! be anything. How far a rank has come at the start and at the end, the process manager knows.
+//! The ranks write what their calls wait for into memory that the launcher has made ([`WaitState`]); what
+//! stands there may be anything. How far a rank has come at the start and at the end, the process manager
+//! knows.
 
 use std::time::Duration;
 
@@ -173,7 +174,8 @@ fn circle_told(running: &[Running]) -> Option<String> {
     })
 }
 
-/// Ranks each of which waits for the next, and the last one for the first. `waits` says for which ranks each rank waits.
+/// Ranks each of which waits for the next, and the last one for the first. `waits` says for which ranks each
+/// rank waits.
 pub fn circle(waits: &[(u32, Vec<u32>)]) -> Option<Vec<u32>> {
     let place = |rank: u32| waits.iter().position(|(other, _)| *other == rank);
     let edges: Vec<Vec<usize>> =

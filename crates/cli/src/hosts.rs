@@ -1,4 +1,5 @@
-//! Hosts that the command line names: in lists, in files, with the number of ranks for each; and which of them is this one.
+//! Hosts that the command line names: in lists, in files, with the number of ranks for each; and which of
+//! them is this one.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 

@@ -31,8 +31,8 @@ pub struct Map {
     /// For each axis whether it closes to a ring, as 1,0
     #[arg(long, value_name = "0|1,...", allow_hyphen_values = true)]
     periods: Option<String>,
-    /// Who sends to whom: nearest, component, hops, nearest:4,1 with weights by axis, or a file with an offset on each line,
-    /// as `1,0 *4`
+    /// Who sends to whom: nearest, component, hops, nearest:4,1 with weights by axis, or a file with an
+    /// offset on each line, as `1,0 *4`
     #[arg(long, value_name = "NAME|FILE", default_value = "nearest", allow_hyphen_values = true)]
     stencil: String,
     /// What each node is like inside: a file of lstopo's, or as "pack:2 numa:2 l3:4 core:8 pu:1"

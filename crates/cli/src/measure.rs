@@ -1,8 +1,9 @@
-//! `weft measure`: the program of the small job that `weftrun` starts before the first real one on a machine. It prints what it has
-//! measured as the file that jobs read, and keeps nothing itself.
+//! `weft measure`: the program of the small job that `weftrun` starts before the first real one on a machine.
+//! It prints what it has measured as the file that jobs read, and keeps nothing itself.
 //!
-//! Rank 0 sits on the first core, and each other rank on a core that is the next farther kind away from it. A machine is seldom at
-//! rest, so each number is the least of some runs, and one that is out of all reason is left at what is built in.
+//! Rank 0 sits on the first core, and each other rank on a core that is the next farther kind away from it. A
+//! machine is seldom at rest, so each number is the least of some runs, and one that is out of all reason is
+//! left at what is built in.
 
 use std::error::Error;
 

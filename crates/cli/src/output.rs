@@ -1,4 +1,5 @@
-//! Output of the ranks on its way through the launcher: lines of several ranks are never mixed, and may get labels.
+//! Output of the ranks on its way through the launcher: lines of several ranks are never mixed, and may get
+//! labels.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +22,9 @@ pub enum Route {
 impl Route {
     /// The routes of output and errors.
     ///
-    /// One rank alone mixes with nobody. A terminal stays a terminal for the ranks, which write whole lines to it by themselves
-    /// and may ask for its width; nothing is lost of what goes to a device like `/dev/null`.
+    /// One rank alone mixes with nobody. A terminal stays a terminal for the ranks, which write whole lines
+    /// to it by themselves and may ask for its width; nothing is lost of what goes to a device like
+    /// `/dev/null`.
     pub fn of(ranks: u32, label: bool, [output, errors]: [BorrowedFd<'_>; 2]) -> [Route; 2] {
         let route = |stream: BorrowedFd<'_>| {
             let is_device = kind_of(stream) == Some(FileType::CharacterDevice);
@@ -63,8 +65,8 @@ impl Lines {
 
     /// Takes what the rank wrote; whole lines go to `outlet`, the rest is kept until its line ends.
     ///
-    /// A line of which more than a mebibyte is kept goes to `outlet` as it comes, so that a rank that never ends its line
-    /// cannot fill the memory.
+    /// A line of which more than a mebibyte is kept goes to `outlet` as it comes, so that a rank that never
+    /// ends its line cannot fill the memory.
     pub fn take(&mut self, bytes: &[u8], outlet: &mut Outlet) {
         self.is_cut = bytes.len().is_multiple_of(BUFFER_BYTES);
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
@@ -91,7 +93,8 @@ impl Lines {
         !self.partial.is_empty() && !self.is_cut
     }
 
-    /// Lets go of a line that has not ended. What the rank adds to it follows at once; before a line of another rank it ends.
+    /// Lets go of a line that has not ended. What the rank adds to it follows at once; before a line of
+    /// another rank it ends.
     pub fn let_go(&mut self, outlet: &mut Outlet) {
         outlet.write(self.stream, self.label.as_deref().unwrap_or_default(), &self.partial);
         self.partial.clear();
@@ -108,8 +111,9 @@ impl Lines {
 
 /// One of the launcher's own streams, written without ever waiting for whoever reads it.
 ///
-/// Waiting would be fatal: a launcher that hangs in a write cleans up after nobody. The stream's own "do not wait"
-/// flag must not be used, since it is shared with every program that has the stream open; a pipe is opened anew for that.
+/// Waiting would be fatal: a launcher that hangs in a write cleans up after nobody. The stream's own "do not
+/// wait" flag must not be used, since it is shared with every program that has the stream open; a pipe is
+/// opened anew for that.
 #[derive(Debug)]
 pub struct Outlet {
     stream: OwnedFd,

@@ -19,7 +19,8 @@ fn border(host: &Host, one: usize, other: usize) -> Option<HierarchyLevel> {
     HierarchyLevel::ALL.into_iter().find(are_apart)
 }
 
-/// A cpu of the first core, and behind it one of the first core that is each kind of border away from it, from near to far.
+/// A cpu of the first core, and behind it one of the first core that is each kind of border away from it,
+/// from near to far.
 pub fn cores_apart(host: &Host, allowed: &CpuSet) -> Vec<(Option<HierarchyLevel>, usize)> {
     let cores = host.cores(allowed);
     let mut cpus = cores.iter().filter_map(|core| core.cpus.iter().next());

@@ -1,8 +1,10 @@
-//! Where ranks run when the command line says it: `--bind-to`, `--map-by`, `--rank-by`, `--cpu-set` and their relations,
-//! in MPICH's and Open MPI's words. Pure functions of the machine's parts; without such options `plan.rs` decides.
+//! Where ranks run when the command line says it: `--bind-to`, `--map-by`, `--rank-by`, `--cpu-set` and their
+//! relations, in MPICH's and Open MPI's words. Pure functions of the machine's parts; without such options
+//! `plan.rs` decides.
 //!
-//! *Mapping* deals ranks to parts of the machine, one after the other in turn, or `ppr:N:UNIT` of them to each.
-//! *Ranking* says in which order those places get their ranks. *Binding* says on which cpus around its place a rank may run.
+//! *Mapping* deals ranks to parts of the machine, one after the other in turn, or `ppr:N:UNIT` of them to
+//! each. *Ranking* says in which order those places get their ranks. *Binding* says on which cpus around its
+//! place a rank may run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

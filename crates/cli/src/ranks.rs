@@ -1,4 +1,5 @@
-//! One rank's process, as its launcher holds it: how it is started, and the launcher's ends of what ties them.
+//! One rank's process, as its launcher holds it: how it is started, and the launcher's ends of what ties
+//! them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -73,8 +74,9 @@ pub struct Memory {
     pub notice: Option<String>,
 }
 
-/// Memory for all ranks, made once per job and handed to each by number. A rank alone needs none, and neither do ranks that may
-/// not use it; those of several parts of this node make their own. Where the system forbids it, other fabrics serve.
+/// Memory for all ranks, made once per job and handed to each by number. A rank alone needs none, and neither
+/// do ranks that may not use it; those of several parts of this node make their own. Where the system forbids
+/// it, other fabrics serve.
 pub fn memory(plan: &Plan) -> io::Result<Memory> {
     if plan.ranks == 1 || !plan.shares_memory || plan.ranks_per_node < plan.ranks {
         return Ok(Memory::default());
@@ -130,7 +132,8 @@ pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<LivenessDescriptors>>> {
         .map_err(io::Error::other)
 }
 
-/// Where the launcher reads what the calls of ranks wait for; none where there is no memory for it: the job does well without.
+/// Where the launcher reads what the calls of ranks wait for; none where there is no memory for it: the job
+/// does well without.
 pub fn wait_states(plan: &Plan) -> Option<WaitStatesReader> {
     WaitStatesReader::create(plan.ranks + plan.restarts).ok()
 }
@@ -302,8 +305,9 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     }
 }
 
-/// Where ranks look for libraries: behind all that the user has named in this launcher's own folder, for programs that were built
-/// without the path to it. Nothing where that is so already, or the folder holds no library of ours.
+/// Where ranks look for libraries: behind all that the user has named in this launcher's own folder, for
+/// programs that were built without the path to it. Nothing where that is so already, or the folder holds no
+/// library of ours.
 fn library_path(command: &Command) -> Option<OsString> {
     let folder = std::env::current_exe().ok()?.parent()?.parent()?.join("lib");
     if !folder.join(LIBRARY).exists() {

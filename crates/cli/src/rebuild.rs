@@ -1,8 +1,10 @@
-//! Starting ranks again: who was asked for, who has been started, and what can be answered. No input or output.
+//! Starting ranks again: who was asked for, who has been started, and what can be answered. No input or
+//! output.
 //!
-//! Each process that is started again has a number of its own, behind those of the ranks: nothing that was meant for the dead
-//! can reach it. Those who live ask for it, all of them the same; the answer comes when all new processes can be reached, and
-//! says the same to all. Who dies before that is started again, as long as there are restarts.
+//! Each process that is started again has a number of its own, behind those of the ranks: nothing that was
+//! meant for the dead can reach it. Those who live ask for it, all of them the same; the answer comes when
+//! all new processes can be reached, and says the same to all. Who dies before that is started again, as long
+//! as there are restarts.
 
 use weft::launch::Rebuilt;
 
@@ -23,7 +25,8 @@ pub enum Step {
         /// What it is told.
         told: String,
     },
-    /// Answer what was asked under that number: with the ranks and the numbers of the new processes, or that there are none.
+    /// Answer what was asked under that number: with the ranks and the numbers of the new processes, or that
+    /// there are none.
     Answer {
         /// Under what number it was asked.
         asked: u64,

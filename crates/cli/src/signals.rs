@@ -1,4 +1,5 @@
-//! Signals as events: the ones a launcher passes on arrive through a descriptor, beside everything else it polls.
+//! Signals as events: the ones a launcher passes on arrive through a descriptor, beside everything else it
+//! polls.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

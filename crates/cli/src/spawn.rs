@@ -1,7 +1,7 @@
 //! Starting processes, and what must be set between fork and exec. The only unsafe code of this crate.
 //!
-//! `main` calls [`fork`] before anything could have started a thread, which several notes below rely on. The supervisor has one
-//! thread beside its own ([`Watch`](crate::watch::Watch)), which starts no process.
+//! `main` calls [`fork`] before anything could have started a thread, which several notes below rely on. The
+//! supervisor has one thread beside its own ([`Watch`](crate::watch::Watch)), which starts no process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -47,7 +47,8 @@ pub fn fork() -> io::Result<Forked> {
 
 /// Starts `command` as a child that dies with this process.
 ///
-/// The kernel ties the child to the *thread* that starts it, which must therefore live as long as the child is to.
+/// The kernel ties the child to the *thread* that starts it, which must therefore live as long as the child
+/// is to.
 pub fn start(command: &mut Command, handed: Handed<'_>) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     let numbers: Vec<RawFd> = handed.descriptors.iter().map(AsRawFd::as_raw_fd).collect();
@@ -69,12 +70,14 @@ pub fn start(command: &mut Command, handed: Handed<'_>) -> io::Result<Child> {
         numbers.iter().try_for_each(|number| keep_across_exec(*number))
     };
     // SAFETY: between fork and exec only system calls are made, and functions that POSIX allows after a fork;
-    // nothing is allocated, freed or locked: `numbers` and `cpus` were made before, and errors are bare numbers.
+    // nothing is allocated, freed or locked: `numbers` and `cpus` were made before, and errors are bare
+    // numbers.
     unsafe { command.pre_exec(before_exec) };
     command.spawn()
 }
 
-/// A program expects to begin with no signal blocked, and would inherit what [`signals_to_descriptor`] blocks.
+/// A program expects to begin with no signal blocked, and would inherit what [`signals_to_descriptor`]
+/// blocks.
 fn unblock_signals() -> io::Result<()> {
     // SAFETY: an all-zero `sigset_t` is a valid value of that plain C structure.
     let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -86,11 +89,11 @@ fn unblock_signals() -> io::Result<()> {
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The standard library ignores SIGPIPE in this process and no longer in what this one starts, whatever this one was started
-/// with. That is noted here, before it does.
+/// The standard library ignores SIGPIPE in this process and no longer in what this one starts, whatever this
+/// one was started with. That is noted here, before it does.
 #[used]
-// SAFETY: the system's loader calls the functions of this section one by one before `main`; this one asks for what stands in the
-// kernel, and writes to an atomic.
+// SAFETY: the system's loader calls the functions of this section one by one before `main`; this one asks for
+// what stands in the kernel, and writes to an atomic.
 #[unsafe(link_section = ".init_array")]
 static NOTE: extern "C" fn() = note_pipe;
 
@@ -106,8 +109,8 @@ fn ignore_pipe() {
 }
 
 fn keep_across_exec(number: RawFd) -> io::Result<()> {
-    // SAFETY: runs in the child of the fork in `start`, whose caller borrows the descriptor for the whole call, so
-    // the child has a copy under the same number that nothing has closed.
+    // SAFETY: runs in the child of the fork in `start`, whose caller borrows the descriptor for the whole
+    // call, so the child has a copy under the same number that nothing has closed.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
 }
@@ -125,10 +128,12 @@ pub fn is_ignored(signal: Signal) -> bool {
 ///
 /// Processes started by [`start`] begin with nothing blocked again.
 pub fn signals_to_descriptor(signals: &[Signal]) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero `sigset_t` is a valid value of that plain C structure, and `sigemptyset` sets it anyway.
+    // SAFETY: an all-zero `sigset_t` is a valid value of that plain C structure, and `sigemptyset` sets it
+    // anyway.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is a local, initialised above; the signals are valid numbers by their type. If the disposition
-    // of SIGCHLD was inherited as "ignore", children would vanish without a status, so it is set to the default.
+    // SAFETY: `set` is a local, initialised above; the signals are valid numbers by their type. If the
+    // disposition of SIGCHLD was inherited as "ignore", children would vanish without a status, so it is set
+    // to the default.
     let descriptor = unsafe {
         libc::sigemptyset(&raw mut set);
         for signal in signals {
@@ -157,9 +162,10 @@ pub fn set_title(title: &str) {
     if bytes <= title.len() {
         return;
     }
-    // SAFETY: the kernel placed the command line at `start..start + bytes` on this process's initial stack, which
-    // stays mapped and writable; this is the only thread, and by this function's contract nobody reads the
-    // arguments any more. `title` and the zeros behind it fill exactly that range, since it is longer (checked).
+    // SAFETY: the kernel placed the command line at `start..start + bytes` on this process's initial stack,
+    // which stays mapped and writable; this is the only thread, and by this function's contract nobody reads
+    // the arguments any more. `title` and the zeros behind it fill exactly that range, since it is longer
+    // (checked).
     unsafe {
         let place = start as *mut u8;
         place.copy_from_nonoverlapping(title.as_ptr(), title.len());
@@ -170,7 +176,8 @@ pub fn set_title(title: &str) {
 /// Address and length of the command line, from the fields 48 and 49 of `/proc/self/stat`.
 fn command_line_place() -> Option<(usize, usize)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name that may hold spaces and parentheses; fields are safe to count after its end.
+    // The second field is a name that may hold spaces and parentheses; fields are safe to count after its
+    // end.
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(ARGUMENT_START_FIELD - FIRST_FIELD_AFTER_NAME);
     let (start, end): (usize, usize) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);

@@ -461,5 +461,5 @@ const LONG_TIME: Timespec = Timespec { tv_sec: 86_400, tv_nsec: 0 };
 const READ_BYTES: usize = 4096;
 const READS_PER_TURN: usize = 16;
 
-/// Standard streams, signals, the lifeline, and what starting one rank takes for a moment.
+/// Standard streams, signals, the liveness connection, and what starting one rank takes for a moment.
 const DESCRIPTORS_BESIDE_RANKS: u64 = 32;

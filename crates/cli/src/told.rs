@@ -7,8 +7,8 @@ use weft::collectives::{Costs, HierarchyLevel};
 
 use crate::parts::levels;
 
-/// The parts that count by the costs, as a text that all ranks are told; nothing where there are none of which ranks sit on several.
-/// `number` says on which one of a kind a rank sits, if on one.
+/// The parts that count by the costs, as a text that all ranks are told; nothing where there are none of
+/// which ranks sit on several. `number` says on which one of a kind a rank sits, if on one.
 pub fn parts(
     costs: &Costs,
     ranks: u32,

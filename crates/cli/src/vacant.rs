@@ -65,15 +65,16 @@ pub enum State {
 }
 
 impl Occupancy {
-    /// Takes what cores other jobs leave, for the time of the choice, and looks whether something else runs on them, where that
-    /// is asked for.
+    /// Takes what cores other jobs leave, for the time of the choice, and looks whether something else runs
+    /// on them, where that is asked for.
     pub fn look(cores: Vec<Core>, needed: usize, minds_others: bool) -> Occupancy {
         Occupancy::look_at(&Host::here(), Path::new(claims::FOLDER), cores, needed, minds_others)
     }
 
     fn look_at(host: &Host, folder: &Path, cores: Vec<Core>, needed: usize, minds_others: bool) -> Occupancy {
         let mut choice = Choice::begin(folder);
-        // All of its cpus are tried, also where the first is not to be had: so that nobody else gets half of a core.
+        // All of its cpus are tried, also where the first is not to be had: so that nobody else gets half of
+        // a core.
         let take = |core: &Core| match core.cpus().iter().filter(|cpu| !choice.take(**cpu)).count() {
             0 => State::Free,
             _ => State::Taken,
@@ -86,7 +87,8 @@ impl Occupancy {
         occupancy
     }
 
-    /// Counting takes microseconds; it takes [`SPAN`] to see on which cores they are, where that makes a difference.
+    /// Counting takes microseconds; it takes [`SPAN`] to see on which cores they are, where that makes a
+    /// difference.
     fn look_for_others(&mut self, host: &Host, needed: usize) {
         // What ranks of other jobs do is known already.
         let taken = self.cores.len() - self.free();
@@ -133,10 +135,12 @@ impl Occupancy {
     }
 }
 
-/// What each rank is bound to where nothing is said. Each gets free cores of its own, as many as it has threads or an even
-/// share of those that are free: a thread library that knows that it has fewer cpus than threads does not spin for long. Where nobody
-/// else uses a core, more ranks than cores share each evenly: ranks that take turns on a core do so faster when the system does not move
-/// them about. One rank alone gets no binding: there is nobody to keep it apart from, and a program with threads of its own would be squeezed.
+/// What each rank is bound to where nothing is said. Each gets free cores of its own, as many as it has
+/// threads or an even share of those that are free: a thread library that knows that it has fewer cpus than
+/// threads does not spin for long. Where nobody else uses a core, more ranks than cores share each evenly:
+/// ranks that take turns on a core do so faster when the system does not move them about. One rank alone gets
+/// no binding: there is nobody to keep it apart from, and a program with threads of its own would be
+/// squeezed.
 fn by_default(
     cores: &[Core],
     states: &[State],
@@ -162,7 +166,8 @@ fn by_default(
     }
 }
 
-/// How many threads run beyond those that ranks of other jobs have: the least of a few looks, since much runs for a moment only.
+/// How many threads run beyond those that ranks of other jobs have: the least of a few looks, since much runs
+/// for a moment only.
 fn others(runnable: impl Fn() -> usize, of_other_jobs: usize) -> usize {
     let look = || runnable().saturating_sub(of_other_jobs);
     let mut least = look();
@@ -265,7 +270,8 @@ mod tests {
         assert_eq!((looks(&[2], 2), looks(&[3, 2], 2), looks(&[5, 4, 4], 2)), (0, 0, 2));
     }
 
-    /// A host of these cpus, with a count of what runs, whose counts of time stand still: no cpu is ever busy.
+    /// A host of these cpus, with a count of what runs, whose counts of time stand still: no cpu is ever
+    /// busy.
     fn host(cpus: usize, runnable: usize) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: String| {

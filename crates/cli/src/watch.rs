@@ -1,5 +1,6 @@
-//! The one thread of the launcher: it waits for the kernel to mark the pulse of a rank that ends, which is before anything else
-//! tells of it, and hands its number to the supervisor, which waits in one place for everything.
+//! The one thread of the launcher: it waits for the kernel to mark the pulse of a rank that ends, which is
+//! before anything else tells of it, and hands its number to the supervisor, which waits in one place for
+//! everything.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch. Where the system cannot watch so the ends of ranks are told of when they have been reaped, as without.
+    /// Begins to watch. Where the system cannot watch so the ends of ranks are told of when they have been
+    /// reaped, as without.
     pub fn begin(pulses: Arc<LivenessDescriptors>) -> io::Result<Watch> {
         let (numbers, told) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&numbers, OFlags::NONBLOCK)?;

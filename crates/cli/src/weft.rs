@@ -44,7 +44,8 @@ enum Command {
         #[arg(long)]
         env: bool,
     },
-    /// Measure what messages cost on this machine: the program of the job that `weftrun` starts before the first one
+    /// Measure what messages cost on this machine: the program of the job that `weftrun` starts before the
+    /// first one
     #[command(hide = true)]
     Measure,
 }
@@ -53,8 +54,8 @@ enum Command {
 enum Explain {
     /// Which way messages go between the ranks of this node, why, and what it costs
     ///
-    /// Alone it starts two ranks on this node; as a job's program (`weftrun -n 4 weft explain lanes`) it explains that
-    /// job.
+    /// Alone it starts two ranks on this node; as a job's program (`weftrun -n 4 weft explain lanes`) it
+    /// explains that job.
     Lanes {
         /// Measure what moving bytes costs here, and keep it for the jobs that start from now on
         #[arg(long)]

@@ -1,8 +1,9 @@
 //! Starts the ranks of a job on this node. Installed as `weftrun`, `mpiexec` and `mpirun`.
 //!
-//! It is two processes: the *front* (`front.rs`), which the user knows, and the *supervisor* (`supervisor.rs`),
-//! which starts the ranks and serves them as their process manager. Whichever is killed, the other ends the job and
-//! leaves nothing behind. `plan.rs` settles what the command line means here, `job.rs` decides how a job ends.
+//! It is two processes: the *front* (`front.rs`), which the user knows, and the *supervisor*
+//! (`supervisor.rs`), which starts the ranks and serves them as their process manager. Whichever is killed,
+//! the other ends the job and leaves nothing behind. `plan.rs` settles what the command line means here,
+//! `job.rs` decides how a job ends.
 //!
 //! **Invariant:** neither process has a second thread, and neither ever waits without watching the other.
 //! **Invariant:** all unsafe code is in `spawn.rs`.

@@ -1,4 +1,5 @@
-//! A rank that never calls MPI_Init, which the others have called: this program is also what it starts, so that real ranks wait.
+//! A rank that never calls MPI_Init, which the others have called: this program is also what it starts, so
+//! that real ranks wait.
 
 mod common;
 
@@ -7,7 +8,8 @@ use std::path::PathBuf;
 use common::{Outcome, start_command, weftrun};
 use weft::{Class, Rank, Session, Threads};
 
-/// What the other ranks do. It is a test by itself, which has nothing to do unless one of those below has started it.
+/// What the other ranks do. It is a test by itself, which has nothing to do unless one of those below has
+/// started it.
 #[test]
 fn a_rank_that_waits_for_rank_1() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };

@@ -1,4 +1,5 @@
-//! Signals and sudden deaths: of the launcher, of its supervisor, of ranks, at any moment. Nothing may be left.
+//! Signals and sudden deaths: of the launcher, of its supervisor, of ranks, at any moment. Nothing may be
+//! left.
 
 mod common;
 
@@ -89,8 +90,8 @@ fn kills_at_any_moment_leave_nothing() {
             count => processes[random.below(count) as usize].pid,
         };
         let _ = kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL);
-        // A rank does not miss each of its children, so the job may go on. Its launcher and supervisor clean up after
-        // each other, so they are not both killed.
+        // A rank does not miss each of its children, so the job may go on. Its launcher and supervisor clean
+        // up after each other, so they are not both killed.
         let is_ours = processes.iter().any(|it| it.pid == victim && it.name.starts_with("weft"));
         if !processes.is_empty() && !is_ours {
             let _ = kill_process(launcher.pid(), Signal::KILL);

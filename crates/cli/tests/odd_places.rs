@@ -1,6 +1,8 @@
-//! Jobs where the system forbids something, has no `/proc`, or has no network: they run all the same, or say why not.
+//! Jobs where the system forbids something, has no `/proc`, or has no network: they run all the same, or say
+//! why not.
 //!
-//! This program is also what the tests start: as a wrapper that puts a filter of system calls on, and as the ranks.
+//! This program is also what the tests start: as a wrapper that puts a filter of system calls on, and as the
+//! ranks.
 
 mod common;
 
@@ -11,7 +13,8 @@ use common::{Outcome, start_command, weftrun};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use weft::{Session, Threads};
 
-/// What a rank does: all meet. It is a test by itself, which has nothing to do unless one of those below has started it.
+/// What a rank does: all meet. It is a test by itself, which has nothing to do unless one of those below has
+/// started it.
 #[test]
 fn a_rank_that_meets_all() {
     if std::env::var_os(MEETS).is_none() {
@@ -51,7 +54,8 @@ fn number(call: &str) -> i64 {
     }
 }
 
-/// A job of ranks that meet, below a wrapper that forbids these calls, and in a name space of its own where `wrapper` makes one.
+/// A job of ranks that meet, below a wrapper that forbids these calls, and in a name space of its own where
+/// `wrapper` makes one.
 fn job(forbidden: &str, wrapper: &[&str], options: &[&str]) -> Outcome {
     let own = std::env::current_exe().unwrap();
     let own = own.to_str().unwrap();

@@ -1,4 +1,5 @@
-//! The table of options in `docs/running.md`: each of its rows is tried here, by the names that each launcher has for it.
+//! The table of options in `docs/running.md`: each of its rows is tried here, by the names that each launcher
+//! has for it.
 
 mod common;
 

@@ -24,7 +24,8 @@ fn a_rank_that_recovers_for_ever() {
     }
 }
 
-/// The job's status and what was said on the error stream, after the launcher was sent a signal while all ranks wait.
+/// The job's status and what was said on the error stream, after the launcher was sent a signal while all
+/// ranks wait.
 fn signalled(options: &[&str], script: &str, signal: Signal) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
@@ -40,7 +41,8 @@ fn signalled(options: &[&str], script: &str, signal: Signal) -> (i32, String) {
     (outcome.code(), outcome.errors)
 }
 
-/// A signal that ends ranks was meant for the job: they are no failures, and nobody goes on without them or comes in their place.
+/// A signal that ends ranks was meant for the job: they are no failures, and nobody goes on without them or
+/// comes in their place.
 #[test]
 fn a_signal_to_the_launcher_ends_a_job_that_survives_its_ranks() {
     for (options, script) in [

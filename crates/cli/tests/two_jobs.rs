@@ -1,7 +1,8 @@
-//! Jobs that run at the same time on this host: which cores each is bound to, and what becomes of them when it ends.
+//! Jobs that run at the same time on this host: which cores each is bound to, and what becomes of them when
+//! it ends.
 //!
-//! The tests share this host's cores with whatever else runs jobs on it, so each waits until it finds them as it needs them.
-//! They run one after the other.
+//! The tests share this host's cores with whatever else runs jobs on it, so each waits until it finds them as
+//! it needs them. They run one after the other.
 
 mod common;
 
@@ -122,7 +123,8 @@ impl Held {
     }
 }
 
-/// Starts a job that writes which cpus it may use, and waits until all its ranks have begun. It goes on until [`Held::end`].
+/// Starts a job that writes which cpus it may use, and waits until all its ranks have begun. It goes on until
+/// [`Held::end`].
 fn held(ranks: &str, options: &[&str]) -> Held {
     let script = "grep Cpus_allowed_list /proc/self/status; test $PMI_RANK != 0 || read line; exit 0";
     let (mut command, mark) =

@@ -1,5 +1,5 @@
-//! What making communicators takes at scale: runs it on the simulated fabric, with as many ranks as are named, and
-//! prints rounds, messages and bytes.
+//! What making communicators takes at scale: runs it on the simulated fabric, with as many ranks as are
+//! named, and prints rounds, messages and bytes.
 //!
 //! ```sh
 //! cargo run --release -p weft-collectives --example creation -- 65536

@@ -1,12 +1,13 @@
-//! What collective operations would take on a machine of 16,384 nodes with 64 ranks each: makes the schedules and counts,
-//! and runs nothing. Prints what schedules of a million ranks take.
+//! What collective operations would take on a machine of 16,384 nodes with 64 ranks each: makes the schedules
+//! and counts, and runs nothing. Prints what schedules of a million ranks take.
 //!
 //! ```sh
 //! cargo run --release -p weft-collectives --example million
 //! ```
-//! Messages, bytes and memory are those of all ranks' schedules, one after the other; of what has as many steps as ranks, of those
-//! of one node, since all nodes do the same. Rounds are the longest chain of messages, each sent after the one before has come, found by walking back
-//! from the end of 64 ranks; of operations in pieces, what the rank sends that sends most.
+//! Messages, bytes and memory are those of all ranks' schedules, one after the other; of what has as many
+//! steps as ranks, of those of one node, since all nodes do the same. Rounds are the longest chain of
+//! messages, each sent after the one before has come, found by walking back from the end of 64 ranks; of
+//! operations in pieces, what the rank sends that sends most.
 
 #[path = "../tests/all/common/mod.rs"]
 mod common;

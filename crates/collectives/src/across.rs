@@ -1,7 +1,7 @@
 //! Collective operations over two groups (MPI 5.0 §6.2.3): what one group gives, the other gets.
 //!
-//! The ranks of both groups are numbered together, those of a group one behind the other. What happens within a group is
-//! the schedule of that operation, its ranks shifted to where the group stands.
+//! The ranks of both groups are numbered together, those of a group one behind the other. What happens within
+//! a group is the schedule of that operation, its ranks shifted to where the group stands.
 
 use messaging::Rank;
 
@@ -69,8 +69,8 @@ impl Crossing {
         }
     }
 
-    /// The rank's part in it, whose input and output have these blocks: one for each rank of the other group where it
-    /// has one for each, else one or none.
+    /// The rank's part in it, whose input and output have these blocks: one for each rank of the other group
+    /// where it has one for each, else one or none.
     #[must_use]
     pub fn schedule(&self, across: &Across, input: &[Block], output: &[Block]) -> Schedule {
         let bytes = |blocks: &[Block]| blocks.iter().map(|block| block.bytes).sum();
@@ -99,8 +99,8 @@ pub struct Across {
     pub remote_first: u32,
     /// How many ranks the other group has.
     pub remote_size: u32,
-    /// Who lives, where some of the ranks are blank: then the numbers above are those of the living, and `shape` is among them;
-    /// `remote_size`, roots and blocks are of all.
+    /// Who lives, where some of the ranks are blank: then the numbers above are those of the living, and
+    /// `shape` is among them; `remote_size`, roots and blocks are of all.
     pub living: Option<LivingAcross>,
 }
 

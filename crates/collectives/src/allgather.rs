@@ -12,18 +12,20 @@ use crate::shape::{Shape, back, distances};
 /// The ways to gather everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allgather {
-    /// Pairs exchange what they have, which doubles: log2 p rounds; for powers of two. Blocks that differ are messages of their
-    /// own, and go by Bruck's where they are short and many.
+    /// Pairs exchange what they have, which doubles: log2 p rounds; for powers of two. Blocks that differ are
+    /// messages of their own, and go by Bruck's where they are short and many.
     RecursiveDoubling,
     /// Bruck's: ceil(log2 p) rounds for any p, and every byte is copied twice more.
     Bruck,
     /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
     Ring,
-    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies where the
-    /// blocks stand one behind the other; a message passes the last rank's block in two pieces.
+    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no
+    /// copies where the blocks stand one behind the other; a message passes the last rank's block in two
+    /// pieces.
     Circulant,
-    /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not comes to it
-    /// once. As [`Allgather::Circulant`] where it is not known that nodes hold consecutive ranks, or blocks differ.
+    /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not
+    /// comes to it once. As [`Allgather::Circulant`] where it is not known that nodes hold consecutive ranks,
+    /// or blocks differ.
     ByNode,
 }
 
@@ -33,8 +35,8 @@ pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Allgather>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
-/// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is the
-/// same at all ranks but for the offsets.
+/// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is
+/// the same at all ranks but for the offsets.
 #[must_use]
 pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
     let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
@@ -75,8 +77,8 @@ impl Allgather {
     }
 }
 
-/// Whether a message for each block costs less than to copy all blocks side by side and back. All ranks know the lengths, and where
-/// blocks stand is each rank's own affair.
+/// Whether a message for each block costs less than to copy all blocks side by side and back. All ranks know
+/// the lengths, and where blocks stand is each rank's own affair.
 fn is_long(shape: &Shape, blocks: &[Block]) -> bool {
     let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
     shape.size() == 2 || bytes / blocks.len() > shape.guide().costs.node.eager_bytes_max
@@ -117,7 +119,8 @@ fn by_ring(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Sch
     schedule
 }
 
-/// A rank's own block: it is given from where the program has it, and comes to its place while it is on its way.
+/// A rank's own block: it is given from where the program has it, and comes to its place while it is on its
+/// way.
 pub(crate) struct Own {
     given: Span,
     place: Span,
@@ -144,8 +147,8 @@ pub(crate) struct Ring<'a> {
     pub own: Option<Own>,
 }
 
-/// Sends every block round the ring, except to those who have it: `has(f, b)` says so of the rank that begins with
-/// block f, and of block b.
+/// Sends every block round the ring, except to those who have it: `has(f, b)` says so of the rank that begins
+/// with block f, and of block b.
 pub(crate) fn ring(schedule: &mut Schedule, shape: &Shape, ring: &Ring<'_>, has: impl Fn(u32, u32) -> bool) {
     let Ring { first, blocks, data, own } = ring;
     let size = shape.size();
@@ -166,8 +169,8 @@ pub(crate) fn ring(schedule: &mut Schedule, shape: &Shape, ring: &Ring<'_>, has:
     }
 }
 
-/// In scratch, blocks are counted from this rank's own on. In each round the rank `distance` places ahead gives
-/// what it has, as far as it is wanted: the blocks that follow those which are here.
+/// In scratch, blocks are counted from this rank's own on. In each round the rank `distance` places ahead
+/// gives what it has, as far as it is wanted: the blocks that follow those which are here.
 fn bruck(shape: &Shape, blocks: Blocks<'_>, data: Span, in_place: bool) -> Schedule {
     let mut schedule = Schedule::new("allgather by Bruck's algorithm");
     let size = shape.size();

@@ -16,33 +16,34 @@ use crate::shape::{Core, Operator, Part, Shape, distances};
 /// The ways to reduce everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allreduce {
-    /// Pairs exchange and reduce all they have: log2 p rounds of all bytes, two more where p is no power of two.
-    /// Keeps the order of operands.
+    /// Pairs exchange and reduce all they have: log2 p rounds of all bytes, two more where p is no power of
+    /// two. Keeps the order of operands.
     RecursiveDoubling,
-    /// Rabenseifner's: pairs exchange halves of halves, then the same backwards: 2 log2 p rounds, 2 n bytes per
-    /// rank, and 2 n more for some where p is no power of two; for commutative operators.
+    /// Rabenseifner's: pairs exchange halves of halves, then the same backwards: 2 log2 p rounds, 2 n bytes
+    /// per rank, and 2 n more for some where p is no power of two; for commutative operators.
     Rabenseifner,
-    /// Slices go round the ring twice: 2 (p - 1) rounds, 2 n (p - 1) / p bytes per rank for any p; for commutative
-    /// operators.
+    /// Slices go round the ring twice: 2 (p - 1) rounds, 2 n (p - 1) / p bytes per rank for any p; for
+    /// commutative operators.
     Ring,
-    /// Everybody gives everybody everything: one round of p - 1 times all bytes. Keeps the order of operands, and
-    /// gives the same bits as recursive doubling.
-    EachToAll,
-    /// One rank gets, combines and gives everything: two rounds, 2 (p - 1) messages. Keeps the order of operands,
+    /// Everybody gives everybody everything: one round of p - 1 times all bytes. Keeps the order of operands,
     /// and gives the same bits as recursive doubling.
+    EachToAll,
+    /// One rank gets, combines and gives everything: two rounds, 2 (p - 1) messages. Keeps the order of
+    /// operands, and gives the same bits as recursive doubling.
     Hub,
-    /// Sums and gathers slices round a circulant graph: 2 ceil(log2 p) rounds, 2 n (p - 1) / p bytes per rank, both for
-    /// any p; for commutative operators.
+    /// Sums and gathers slices round a circulant graph: 2 ceil(log2 p) rounds, 2 n (p - 1) / p bytes per
+    /// rank, both for any p; for commutative operators.
     Circulant,
-    /// Within the nodes, between one rank of each, and within them again. As without nodes where it is not known
-    /// who sits where, and where that would change the order of operands that do not commute.
+    /// Within the nodes, between one rank of each, and within them again. As without nodes where it is not
+    /// known who sits where, and where that would change the order of operands that do not commute.
     ByNode,
-    /// Each rank of a node sums a slice of the node's vectors, all of them at once sum theirs between the nodes,
-    /// and give them to the node: 2 n (N - 1) / N bytes leave each of N nodes, spread over all its ranks; for
-    /// commutative operators, and as without nodes where it is not known who sits where.
+    /// Each rank of a node sums a slice of the node's vectors, all of them at once sum theirs between the
+    /// nodes, and give them to the node: 2 n (N - 1) / N bytes leave each of N nodes, spread over all its
+    /// ranks; for commutative operators, and as without nodes where it is not known who sits where.
     ByNodeInSlices,
-    /// What each has of others' contributions doubles in each round, and each combines all of them: ceil(log2 p) rounds
-    /// for any p, p - 1 times all bytes. Keeps the order of operands, and gives the same bits as recursive doubling.
+    /// What each has of others' contributions doubles in each round, and each combines all of them: ceil(log2
+    /// p) rounds for any p, p - 1 times all bytes. Keeps the order of operands, and gives the same bits as
+    /// recursive doubling.
     Gathering,
 }
 
@@ -79,8 +80,8 @@ impl Allreduce {
     }
 }
 
-/// The order of operands is kept for every operator: then both of a pair compute the same bits even where a op b
-/// and b op a differ in some, as the larger of +0 and -0 may.
+/// The order of operands is kept for every operator: then both of a pair compute the same bits even where a
+/// op b and b op a differ in some, as the larger of +0 and -0 may.
 fn recursive_doubling(shape: &Shape, own: Span) -> Schedule {
     let mut schedule = Schedule::new("allreduce by recursive doubling");
     let core = Core::new(shape.size());
@@ -135,8 +136,8 @@ fn rabenseifner(shape: &Shape, own: Span, core: Core, slices: Blocks<'_>) -> Sch
     schedule
 }
 
-/// Of the run of slices that a member shares with its partner each keeps one half and adds the partner's to it,
-/// until it has its own slice alone.
+/// Of the run of slices that a member shares with its partner each keeps one half and adds the partner's to
+/// it, until it has its own slice alone.
 fn halve(schedule: &mut Schedule, core: Core, number: u32, summing: &mut Summing, slices: Blocks<'_>) {
     for distance in distances(core.size).rev() {
         let partner = number ^ distance;

@@ -15,9 +15,10 @@ pub enum Alltoall {
     Bruck,
     /// Every pair exchanges directly: p - 1 messages each way.
     Pairwise,
-    /// Each rank of a node collects there what goes to some of the other nodes, or to a part of one, exchanges one message with each
-    /// of these, and deals out what came: with L ranks on each of N nodes, the larger of N - 1 and about L messages leave a
-    /// node, with what must. By pairs where it is not known who sits where.
+    /// Each rank of a node collects there what goes to some of the other nodes, or to a part of one,
+    /// exchanges one message with each of these, and deals out what came: with L ranks on each of N nodes,
+    /// the larger of N - 1 and about L messages leave a node, with what must. By pairs where it is not known
+    /// who sits where.
     ByNode,
 }
 
@@ -27,9 +28,9 @@ pub fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Alltoall>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
-/// The same with parts that differ: `sends` and `receives` say for every rank where in the input and in the output
-/// its part stands. In bytes, so that it serves for different datatypes as well. In place, `sends` is not looked
-/// at, and what goes to a rank is as long as what comes from it.
+/// The same with parts that differ: `sends` and `receives` say for every rank where in the input and in the
+/// output its part stands. In bytes, so that it serves for different datatypes as well. In place, `sends` is
+/// not looked at, and what goes to a rank is as long as what comes from it.
 #[must_use]
 pub fn alltoallv(shape: &Shape, sends: &[Block], receives: &[Block], in_place: bool) -> Schedule {
     pairwise(shape, &Blocks::Listed(sends), &Blocks::Listed(receives), in_place)

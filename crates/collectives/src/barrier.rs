@@ -9,15 +9,16 @@ use crate::shape::{Shape, distances};
 /// The ways to wait for everybody. Messages have no payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barrier {
-    /// In round k every rank tells the one 2^k places ahead that it has heard of 2^k ranks; after ceil(log2 p)
-    /// rounds everybody has heard of all: p ceil(log2 p) messages.
+    /// In round k every rank tells the one 2^k places ahead that it has heard of 2^k ranks; after ceil(log2
+    /// p) rounds everybody has heard of all: p ceil(log2 p) messages.
     Dissemination,
     /// Everybody tells everybody: one round, p (p - 1) messages.
     EachToAll,
     /// Everybody tells one rank, which tells everybody: two rounds, 2 (p - 1) messages.
     Hub,
-    /// Up a tree within each node, dissemination between one rank of each, and down again: as many messages between
-    /// nodes as N nodes need alone, N ceil(log2 N). As without nodes where it is not known who sits where.
+    /// Up a tree within each node, dissemination between one rank of each, and down again: as many messages
+    /// between nodes as N nodes need alone, N ceil(log2 N). As without nodes where it is not known who sits
+    /// where.
     ByNode,
 }
 

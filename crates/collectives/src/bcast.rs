@@ -17,20 +17,22 @@ use crate::tree::Tree;
 pub enum Bcast {
     /// Down a binomial tree: ceil(log2 p) rounds of all bytes.
     Binomial,
-    /// A slice to every rank down the tree, then all slices round the ring: about 2 n bytes per rank, p rounds.
+    /// A slice to every rank down the tree, then all slices round the ring: about 2 n bytes per rank, p
+    /// rounds.
     ScatterRing,
-    /// A slice from the root to every rank, then an allgather round a circulant graph: about 2 n bytes per rank, 1 + ceil(log2
-    /// p) rounds for any p.
+    /// A slice from the root to every rank, then an allgather round a circulant graph: about 2 n bytes per
+    /// rank, 1 + ceil(log2 p) rounds for any p.
     ScatterAllgather,
-    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, which is the least that
-    /// can be; n bytes per rank.
+    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, which is the
+    /// least that can be; n bytes per rank.
     Circulant,
-    /// In m pieces down a binary tree: about m + log2 p rounds of a piece, in which a rank sends two: 2 n bytes.
+    /// In m pieces down a binary tree: about m + log2 p rounds of a piece, in which a rank sends two: 2 n
+    /// bytes.
     BinaryTree,
     /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece, n bytes per rank.
     Chain,
-    /// Between the nodes first, one rank of each, then within them: n bytes come to each node once. As without
-    /// nodes where it is not known who sits where.
+    /// Between the nodes first, one rank of each, then within them: n bytes come to each node once. As
+    /// without nodes where it is not known who sits where.
     ByNode,
 }
 
@@ -107,9 +109,9 @@ fn scatter_allgather(shape: &Shape, root: Rank, data: Span) -> Schedule {
     schedule
 }
 
-/// The places of so many ranks from 0 on, each beside that which is half of all away from it, and so on with quarters: the order in
-/// which ranks are to begin who exchange longer and longer data over longer and longer distances. So whoever has begun long before
-/// another one is in its way with short messages only.
+/// The places of so many ranks from 0 on, each beside that which is half of all away from it, and so on with
+/// quarters: the order in which ranks are to begin who exchange longer and longer data over longer and longer
+/// distances. So whoever has begun long before another one is in its way with short messages only.
 fn halves_together(size: u32) -> Vec<u32> {
     let sizes: Vec<u32> = [size].into_iter().chain(halvings(size)).collect();
     let mut order = vec![0];

@@ -45,7 +45,8 @@ impl Blocks<'_> {
         }
     }
 
-    /// The blocks from `first` to before `end` together. Listed blocks must stand one behind the other for this.
+    /// The blocks from `first` to before `end` together. Listed blocks must stand one behind the other for
+    /// this.
     pub(crate) fn run(&self, data: Span, first: u32, end: u32) -> Span {
         if first >= end {
             return data.part(0, 0);
@@ -54,8 +55,8 @@ impl Blocks<'_> {
         data.part(start, self.end(end - 1) - start)
     }
 
-    /// The same in rows that are rows at every rank: all together, or each by itself where they are listed, since they may stand
-    /// elsewhere at other ranks.
+    /// The same in rows that are rows at every rank: all together, or each by itself where they are listed,
+    /// since they may stand elsewhere at other ranks.
     pub(crate) fn rows(&self, data: Span, first: u32, end: u32) -> impl Iterator<Item = Span> + use<'_> {
         let step = if matches!(self, Blocks::Listed(_)) { 1 } else { end - first };
         (first..end).step_by(step as usize).map(move |row| self.run(data, row, row + step))
@@ -102,7 +103,8 @@ pub(crate) struct Rotated<'a> {
 }
 
 impl Rotated<'_> {
-    /// Blocks `first` to before `end`: one run, or two where they pass the last rank; then the second is not empty.
+    /// Blocks `first` to before `end`: one run, or two where they pass the last rank; then the second is not
+    /// empty.
     pub(crate) fn runs(&self, data: Span, first: u32, end: u32) -> [Span; 2] {
         let start = around(first, self.root, self.size);
         let stop = start + (end - first);

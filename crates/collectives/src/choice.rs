@@ -1,7 +1,7 @@
-//! Which algorithm serves: the one that is foretold to take least, or the one that somebody has asked for.
+//! Which algorithm serves: the one that is predicted to take least, or the one that somebody has asked for.
 //!
-//! Everything that a choice looks at is the same at all ranks, so all ranks choose the same: what is asked of the
-//! operation, where the ranks sit, and the guide (decisions/0006).
+//! Everything that a choice looks at is the same at all ranks, so all ranks choose the same: what is asked of
+//! the operation, where the ranks sit, and the guide (decisions/0006).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -74,8 +74,8 @@ impl TuningConfig {
         (0..=OneMessageOfTwo::BYTES_MAX.ilog2()).map(|power| 1 << power).take_while(are_one).last()
     }
 
-    /// An operation for which the algorithm that was asked for could not serve, so that another one did; each is
-    /// told of once.
+    /// An operation for which the algorithm that was asked for could not serve, so that another one did; each
+    /// is told of once.
     pub fn take_notice(&self) -> Option<&'static str> {
         let bits = self.passed_over.load(Ordering::Relaxed);
         let is_new = |place: &usize| bits >> place & 1 == 1 && bits >> (place + TOLD) & 1 == 0;
@@ -133,7 +133,7 @@ pub(crate) fn choose<W: Algorithm>(shape: &Shape, asked: Asked) -> W {
     terrain.best(asked).map_or(W::ALL[0], |(way, _)| way)
 }
 
-/// All ways that serve, by name, with what each is foretold to take.
+/// All ways that serve, by name, with what each is predicted to take.
 pub(crate) fn candidates<W: Algorithm>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
     let terrain = CostModel::of(shape);
     let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
@@ -158,7 +158,8 @@ pub(crate) fn best_through_segment(
     by_messages.is_none_or(|effort| best_ns <= terrain.ns(effort)).then_some(best)
 }
 
-/// Up to which lengths operations of two ranks in which one gives something are one message; none where they are not at any.
+/// Up to which lengths operations of two ranks in which one gives something are one message; none where they
+/// are not at any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OneMessageOfTwo {
     /// Broadcasts, gathers and scatters.

@@ -1,35 +1,39 @@
 //! Circulant graphs: every rank talks to those a few fixed distances away, round the ring of all ranks.
 //!
-//! The distances, here *skips*, come from halving the number of ranks, rounding up: 17, 9, 5, 3, 2, 1. So there are
-//! ceil(log2 p) of them below p for any number p of ranks, and in rounds in which everybody sends along one skip and
-//! receives along the same, everything can be gathered, summed or broadcast without a special case for numbers that
-//! are no power of two. The graphs and the broadcast are Träff's (arXiv 2407.18004, 2410.14234).
+//! The distances, here *skips*, come from halving the number of ranks, rounding up: 17, 9, 5, 3, 2, 1. So
+//! there are ceil(log2 p) of them below p for any number p of ranks, and in rounds in which everybody sends
+//! along one skip and receives along the same, everything can be gathered, summed or broadcast without a
+//! special case for numbers that are no power of two. The graphs and the broadcast are Träff's (arXiv
+//! 2407.18004, 2410.14234).
 //!
 //! # Gathering and summing
-//! A rank that knows the blocks of the s ranks from itself on learns as many more from the rank s places ahead: skips
-//! from 1 up gather everything, and p - 1 blocks come to each rank, which is the least that can. The same backwards
-//! sums: a rank that has sums for the ranks from itself on gives those from s on to the rank s places ahead.
+//! A rank that knows the blocks of the s ranks from itself on learns as many more from the rank s places
+//! ahead: skips from 1 up gather everything, and p - 1 blocks come to each rank, which is the least that can.
+//! The same backwards sums: a rank that has sums for the ranks from itself on gives those from s on to the
+//! rank s places ahead.
 //!
 //! # Broadcasting many pieces
-//! Let q be the number of skips below p. In round i a rank sends along skip number i modulo q, and receives so: q rounds
-//! are a *phase*. The root, place 0, begins a new piece in each round, piece i in round i. What is wanted is a rule that
-//! says for each place which piece comes in which round, such that in every phase q different pieces come, each of them
-//! once in all, and that whoever sends a piece has it. Then n pieces are everywhere after n - 1 + q rounds, and
-//! nothing can be faster, since the last piece leaves the root in round n - 1 and needs q more to be everywhere.
+//! Let q be the number of skips below p. In round i a rank sends along skip number i modulo q, and receives
+//! so: q rounds are a *phase*. The root, place 0, begins a new piece in each round, piece i in round i. What
+//! is wanted is a rule that says for each place which piece comes in which round, such that in every phase q
+//! different pieces come, each of them once in all, and that whoever sends a piece has it. Then n pieces are
+//! everywhere after n - 1 + q rounds, and nothing can be faster, since the last piece leaves the root in
+//! round n - 1 and needs q more to be everywhere.
 //!
-//! The places that piece number i reaches within the phase in which it starts are those whose number, written as a sum
-//! of falling skips, greedily, ends with skip i: that is the place's *first piece*, and comes along the largest
-//! skip that is not greater than the place. In the next phase it reaches all others. So in each phase the first piece of
-//! a place comes fresh, and q - 1 others come that began a phase ago. Their order follows from where they come from: for
-//! round k = 0, 1, … we look for the highest place, at most as high as the sender of that round, that has a first piece
-//! which does not come in an earlier round; all on a line on which the root stands at 0 and once more at p, and the
-//! place itself behind p. Such places are sums of falling skips of pieces not yet used; the search walks through these
-//! sums from high to low and goes on where it stood, so that it visits about two of them for each round. Which piece a
-//! place sends is which one the receiver gets. Computing the latter for q receivers, all takes about 2 q² steps
-//! and no message: some microseconds for a million ranks.
+//! The places that piece number i reaches within the phase in which it starts are those whose number, written
+//! as a sum of falling skips, greedily, ends with skip i: that is the place's *first piece*, and comes along
+//! the largest skip that is not greater than the place. In the next phase it reaches all others. So in each
+//! phase the first piece of a place comes fresh, and q - 1 others come that began a phase ago. Their order
+//! follows from where they come from: for round k = 0, 1, … we look for the highest place, at most as high as
+//! the sender of that round, that has a first piece which does not come in an earlier round; all on a line on
+//! which the root stands at 0 and once more at p, and the place itself behind p. Such places are sums of
+//! falling skips of pieces not yet used; the search walks through these sums from high to low and goes on
+//! where it stood, so that it visits about two of them for each round. Which piece a place sends is which one
+//! the receiver gets. Computing the latter for q receivers, all takes about 2 q² steps and no message: some
+//! microseconds for a million ranks.
 //!
-//! That the rule does what is wanted is tested for each number of ranks up to some hundreds and for samples of larger
-//! ones.
+//! That the rule does what is wanted is tested for each number of ranks up to some hundreds and for samples
+//! of larger ones.
 
 use messaging::Rank;
 
@@ -43,7 +47,8 @@ pub(crate) fn halvings(size: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(size), |&size| (size > 1).then(|| size.div_ceil(2))).skip(1)
 }
 
-/// A vector of all ranks' blocks, one behind the other by rank, of which each rank sums up its own or gathers all.
+/// A vector of all ranks' blocks, one behind the other by rank, of which each rank sums up its own or gathers
+/// all.
 pub(crate) struct Circulant<'a> {
     pub shape: &'a Shape,
     pub blocks: Blocks<'a>,
@@ -57,8 +62,8 @@ impl Circulant<'_> {
         rotated.runs(data, first, end).into_iter().filter(|run| run.bytes > 0)
     }
 
-    /// Sums everybody's vectors of all blocks: this rank's contribution stands in `own`, and the sum of its block
-    /// is left in `out`, at the block's place. What `out` has elsewhere is lost; they may be the same.
+    /// Sums everybody's vectors of all blocks: this rank's contribution stands in `own`, and the sum of its
+    /// block is left in `out`, at the block's place. What `out` has elsewhere is lost; they may be the same.
     pub(crate) fn sum(&self, schedule: &mut Schedule, own: Span, out: Span) {
         let size = self.shape.size();
         let (mut known, mut from) = (size, own);
@@ -188,8 +193,8 @@ impl Pieces {
         (0..self.phase()).map(piece).collect()
     }
 
-    /// For each round of a phase the piece that comes to a place, counted from the phase's own first: negative
-    /// for those that began in the phase before.
+    /// For each round of a phase the piece that comes to a place, counted from the phase's own first:
+    /// negative for those that began in the phase before.
     fn comes(&self, place: u64) -> Vec<i64> {
         let first = self.first_piece(place);
         let mut search = Search::new(&self.skips, self.size() + place, first);
@@ -223,7 +228,8 @@ struct Search<'a> {
     skips: &'a [u64],
     /// The place itself, on the line where the root stands at 0 and at p.
     target: u64,
-    /// The pieces that are not used yet, falling: the one behind each, and behind the last number the highest.
+    /// The pieces that are not used yet, falling: the one behind each, and behind the last number the
+    /// highest.
     next: Vec<usize>,
     previous: Vec<usize>,
     found: Vec<usize>,
@@ -349,8 +355,8 @@ mod tests {
         }
     }
 
-    /// SegmentRound by round, with all ranks at once: everybody gives and takes at most one piece, gives what it has, and
-    /// to somebody who takes it in this round.
+    /// SegmentRound by round, with all ranks at once: everybody gives and takes at most one piece, gives what
+    /// it has, and to somebody who takes it in this round.
     #[test]
     fn all_pieces_are_everywhere_in_as_few_rounds_as_can_be() {
         for (size, count) in (2..40).flat_map(|size| [1, 2, 3, 7, 50].map(|count| (size, count))) {

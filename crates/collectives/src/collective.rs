@@ -11,8 +11,8 @@ use crate::{
     scatter,
 };
 
-/// A collective operation with as many bytes for every rank. Equal values have equal schedules, so one that comes
-/// again needs no new one.
+/// A collective operation with as many bytes for every rank. Equal values have equal schedules, so one that
+/// comes again needs no new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Collective {
     /// [`barrier`].
@@ -80,7 +80,7 @@ pub struct Reduction {
 pub struct Candidate {
     /// Its name.
     pub name: &'static str,
-    /// What it is foretold to take by the formula that a choice looks at, in nanoseconds.
+    /// What it is predicted to take by the formula that a choice looks at, in nanoseconds.
     pub predicted_ns: f64,
 }
 

@@ -1,8 +1,8 @@
 //! What algorithms take, in closed form: what a choice looks at, since it must not cost more than it gains.
 //!
-//! Each is the sum of what happens one after the other on the longest way through the ranks, as the simulation has it
-//! (a test holds both against each other). p is the number of ranks, n that of bytes; "everybody" means that all ranks
-//! send and receive at a time.
+//! Each is the sum of what happens one after the other on the longest way through the ranks, as the
+//! simulation has it (a test holds both against each other). p is the number of ranks, n that of bytes;
+//! "everybody" means that all ranks send and receive at a time.
 
 mod blocks;
 mod segment;
@@ -177,8 +177,8 @@ impl<'a> CostModel<'a> {
         for &way in W::ALL {
             let Some(effort) = way.effort(self, asked) else { continue };
             let ns = self.ns(effort);
-            // Formulas are of the root at the first place. From any other a tree without parts crosses them more often, and by
-            // parts it does not; so of two that take the same, that is the better one.
+            // Formulas are of the root at the first place. From any other a tree without parts crosses them
+            // more often, and by parts it does not; so of two that take the same, that is the better one.
             let is_better = |best: f64| {
                 ns < best || ns <= best * ALIKE && self.seating != RankPlacement::Plain && way.goes_by_parts()
             };
@@ -237,7 +237,8 @@ impl<'a> CostModel<'a> {
                 // The root hands out the slices.
                 let handing = if self.has_nodes() { self.costs.step_ns } else { self.holding(slice) };
                 let busy = handing * f64::from(self.size - 1);
-                // Between nodes, what others pass on comes before slices that come more than a round after the first one.
+                // Between nodes, what others pass on comes before slices that come more than a round after
+                // the first one.
                 let late = if self.has_nodes() {
                     let network = &self.costs.network;
                     let each = self.costs.step_ns.max(network.moving_ns(slice));

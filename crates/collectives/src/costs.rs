@@ -8,8 +8,9 @@
 //! in a rank      copy, combine             fixed + n * byte
 //! shared cores   turn                      until a core has gone from one rank to the next
 //! ```
-//! Ranks compare what algorithms take by these numbers, so the numbers must be the same at all of them (decisions/0006).
-//! As a text, one line for each; a semicolon serves for the end of a line, so that all fit into a variable:
+//! Ranks compare what algorithms take by these numbers, so the numbers must be the same at all of them
+//! (decisions/0006). As a text, one line for each; a semicolon serves for the end of a line, so that all fit
+//! into a variable:
 //!
 //! ```
 //! use collectives::Costs;
@@ -118,10 +119,11 @@ impl Work {
 }
 
 impl Costs {
-    /// Those that hold where nothing else is said. The level of the node is as `weft explain lanes --measure` had it on a
-    /// virtual machine with two cpus, but for the longest message that is sent at once: that is 8 KiB where reads are quick and
-    /// 20 KiB where they are slow, which not all ranks need see alike. Copies and operators are as measured with vectors of the processor; a
-    /// network, steps and turns are round figures of the same order as what tcp between two processes and programs there took.
+    /// Those that hold where nothing else is said. The level of the node is as `weft explain lanes --measure`
+    /// had it on a virtual machine with two cpus, but for the longest message that is sent at once: that is 8
+    /// KiB where reads are quick and 20 KiB where they are slow, which not all ranks need see alike. Copies
+    /// and operators are as measured with vectors of the processor; a network, steps and turns are round
+    /// figures of the same order as what tcp between two processes and programs there took.
     pub const BUILT_IN: Costs = Costs {
         node: Link {
             latency_ns: 180.0,
@@ -178,7 +180,8 @@ impl Costs {
         self.package.is_some() || self.numa.is_some() || self.cache.is_some()
     }
 
-    /// Whether two ranks of a node copy long data through memory that both have as quickly as one of them reads it out of the other's.
+    /// Whether two ranks of a node copy long data through memory that both have as quickly as one of them
+    /// reads it out of the other's.
     #[must_use]
     pub fn copies_are_quick(&self) -> bool {
         let within = [HierarchyLevel::Cache, HierarchyLevel::Numa, HierarchyLevel::Package]
@@ -187,11 +190,11 @@ impl Costs {
         links.all(|link| link.eager_byte_ns <= link.byte_ns)
     }
 
-    /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round a piece
-    /// over that link.
+    /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round
+    /// a piece over that link.
     ///
-    /// With rounds of a + m b for pieces of m bytes, that is the root of all bytes times depth times b / a; once for
-    /// pieces that are sent at once, and once for longer ones.
+    /// With rounds of a + m b for pieces of m bytes, that is the root of all bytes times depth times b / a;
+    /// once for pieces that are sent at once, and once for longer ones.
     pub(crate) fn pieces(&self, link: &Link, bytes: usize, depth: usize) -> usize {
         let (all, depth) = (bytes as f64, depth as f64);
         let at_once = 2.0 * self.step_ns + link.latency_ns;

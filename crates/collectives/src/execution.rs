@@ -1,8 +1,8 @@
 //! Runs a schedule on an engine, a piece at a time.
 //!
 //! [`Execution::advance`] begins all it can, asks the engine what has ended, and returns; whoever waits calls
-//! [`Engine::progress`] in between. Executions of one communicator that go on at the same time are kept apart by
-//! their tags.
+//! [`Engine::progress`] in between. Executions of one communicator that go on at the same time are kept apart
+//! by their tags.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::schedule::{Buffer, Schedule, Span, Step};
 
 /// A schedule under way.
 ///
-/// One that is dropped before it is done leaves its messages to the engine; what they still read of its scratch
-/// room is never freed. Call [`Execution::abandon`] first, or the receives stay posted as well.
+/// One that is dropped before it is done leaves its messages to the engine; what they still read of its
+/// scratch room is never freed. Call [`Execution::abandon`] first, or the receives stay posted as well.
 pub struct Execution {
     schedule: Arc<Schedule>,
     buffers: Buffers,
@@ -49,7 +49,8 @@ pub struct Buffers {
     pub output: UserMemory,
 }
 
-/// A function that sets its second argument to first op second, for packed elements that both have the same number of.
+/// A function that sets its second argument to first op second, for packed elements that both have the same
+/// number of.
 pub type ReduceFn<'a> = dyn FnMut(Payload<'_>, &mut UserMemory) + 'a;
 
 /// How far an execution is.
@@ -151,9 +152,9 @@ struct Awaited {
 impl Execution {
     /// Makes ready to run `schedule`; nothing moves before [`Execution::advance`].
     ///
-    /// `context` is the communicator's for collective traffic, `tag` a number that no other execution under way
-    /// there has, the same at all ranks; `here` is this rank. What a step would touch outside of the buffers is
-    /// left untouched.
+    /// `context` is the communicator's for collective traffic, `tag` a number that no other execution under
+    /// way there has, the same at all ranks; `here` is this rank. What a step would touch outside of the
+    /// buffers is left untouched.
     #[must_use]
     pub fn new(
         schedule: impl Into<Arc<Schedule>>,
@@ -185,8 +186,8 @@ impl Execution {
         }
     }
 
-    /// Promises that whoever calls [`Execution::advance`] goes on to do so until it has ended, as blocking operations
-    /// do. A receive that is the only thing to wait for then costs no request.
+    /// Promises that whoever calls [`Execution::advance`] goes on to do so until it has ended, as blocking
+    /// operations do. A receive that is the only thing to wait for then costs no request.
     #[must_use]
     pub fn waited_for(mut self) -> Execution {
         self.wait_for(true);
@@ -199,8 +200,9 @@ impl Execution {
         self.is_waited_for = is_waited_for;
     }
 
-    /// Lets envelopes name ranks by their peers, for processes that have no communicator in common: whatever the
-    /// groups of two executions are, what is sent in one is not received in the other by another rank's name.
+    /// Lets envelopes name ranks by their peers, for processes that have no communicator in common: whatever
+    /// the groups of two executions are, what is sent in one is not received in the other by another rank's
+    /// name.
     #[must_use]
     pub fn by_peer(mut self, here: Peer) -> Execution {
         self.here = Rank(here.0);
@@ -232,11 +234,11 @@ impl Execution {
             + self.pending.capacity() * size_of::<Pending>()
     }
 
-    /// Goes as far as it can without waiting. `group` says which peer a rank is; `reduce` sets its second argument
-    /// to first op second, for packed elements that both have the same number of.
+    /// Goes as far as it can without waiting. `group` says which peer a rank is; `reduce` sets its second
+    /// argument to first op second, for packed elements that both have the same number of.
     ///
-    /// The first failure ends it: receives that nothing matched are cancelled, and every further call answers the
-    /// same.
+    /// The first failure ends it: receives that nothing matched are cancelled, and every further call answers
+    /// the same.
     pub fn advance<F: Fabric>(
         &mut self,
         engine: &mut Engine<F>,
@@ -246,9 +248,10 @@ impl Execution {
         self.go_on(engine, group, Some(reduce)).expect("it combines by itself")
     }
 
-    /// Goes as far as [`Execution::advance`] does, but combines nothing: `None` where elements are to be combined. The caller lets the
-    /// engine go, combines what [`Execution::take_operands`] hands out, and calls again: so the function that combines may take as long as it
-    /// wants, call the library, or not return.
+    /// Goes as far as [`Execution::advance`] does, but combines nothing: `None` where elements are to be
+    /// combined. The caller lets the engine go, combines what [`Execution::take_operands`] hands out, and
+    /// calls again: so the function that combines may take as long as it wants, call the library, or not
+    /// return.
     pub fn advance_to_combine<F: Fabric>(
         &mut self,
         engine: &mut Engine<F>,
@@ -257,8 +260,8 @@ impl Execution {
         self.go_on(engine, group, None)
     }
 
-    /// What is to be combined now, the first op the second, into the second. The next call goes on behind it. `None` where
-    /// nothing is.
+    /// What is to be combined now, the first op the second, into the second. The next call goes on behind it.
+    /// `None` where nothing is.
     pub fn take_operands(&mut self) -> Option<(Payload<'static>, UserMemory)> {
         let Some(&Step::Reduce { from, into }) = self.schedule.steps.get(self.next) else { return None };
         self.next += 1;
@@ -305,8 +308,9 @@ impl Execution {
         Some(self.end())
     }
 
-    /// Ends it where it is: receives that nothing matched are cancelled, and so are sends to ranks that are elsewhere and
-    /// whose messages no receive has matched; what has begun to move goes on until [`Execution::is_settled`].
+    /// Ends it where it is: receives that nothing matched are cancelled, and so are sends to ranks that are
+    /// elsewhere and whose messages no receive has matched; what has begun to move goes on until
+    /// [`Execution::is_settled`].
     pub fn abandon<F: Fabric>(&mut self, engine: &mut Engine<F>) {
         self.next = self.schedule.steps.len();
         for pending in &self.pending {
@@ -323,8 +327,9 @@ impl Execution {
         self.collect(engine);
     }
 
-    /// Ends it where it is, as if what it does with some rank had failed: who has found out that ranks do not mean the same
-    /// operation. Messages to those that `is_elsewhere` are taken back where no receive has matched them.
+    /// Ends it where it is, as if what it does with some rank had failed: who has found out that ranks do not
+    /// mean the same operation. Messages to those that `is_elsewhere` are taken back where no receive has
+    /// matched them.
     pub fn give_up<F: Fabric>(
         &mut self,
         engine: &mut Engine<F>,
@@ -335,8 +340,8 @@ impl Execution {
         self.fail(engine, failed);
     }
 
-    /// Takes note that those ranks receive nothing of it any more: [`Execution::abandon`] takes back what no receive of theirs has
-    /// matched.
+    /// Takes note that those ranks receive nothing of it any more: [`Execution::abandon`] takes back what no
+    /// receive of theirs has matched.
     pub fn expect_nothing_of(&mut self, is_elsewhere: &dyn Fn(Rank) -> bool) {
         for pending in &mut self.pending {
             pending.in_vain |= is_elsewhere(pending.with);
@@ -443,7 +448,8 @@ impl Execution {
         self.failed.clone().map_or(Advance::Done, Advance::Failed)
     }
 
-    /// Whether anything has still to end. Asks the engine, if anything at all has ended there since the last time.
+    /// Whether anything has still to end. Asks the engine, if anything at all has ended there since the last
+    /// time.
     #[inline]
     fn must_wait<F: Fabric>(&mut self, engine: &mut Engine<F>) -> bool {
         if let Some(Awaited { ticket, from, bytes }) = self.awaited {
@@ -489,8 +495,8 @@ impl Execution {
         self.abandon(engine);
     }
 
-    /// What stands in a span, for a send or a copy: the scratch room is kept while anything reads it (see `drop`),
-    /// the rest by the promise of whoever claimed it.
+    /// What stands in a span, for a send or a copy: the scratch room is kept while anything reads it (see
+    /// `drop`), the rest by the promise of whoever claimed it.
     fn reading(&mut self, span: Span) -> Payload<'static> {
         match span.buffer {
             Buffer::Input => self.buffers.input.part(span.offset, span.bytes),
@@ -509,8 +515,8 @@ impl Execution {
 }
 
 impl Drop for Execution {
-    /// The engine may still read from scratch room for a send that nobody has received; a few bytes are then lost
-    /// for good rather than read after they are freed.
+    /// The engine may still read from scratch room for a send that nobody has received; a few bytes are then
+    /// lost for good rather than read after they are freed.
     fn drop(&mut self) {
         if self.pending.iter().any(|pending| pending.in_scratch) {
             std::mem::forget(std::mem::replace(&mut self.scratch, UserMemory::EMPTY));
@@ -555,7 +561,8 @@ fn cause_of(failure: &Failure, expected_bytes: usize) -> Cause {
     }
 }
 
-/// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another failure.
+/// Whether a message ended as the schedule wants it. Those that were cancelled were so because of another
+/// failure.
 ///
 /// # Errors
 /// What became of it.

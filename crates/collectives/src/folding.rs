@@ -1,8 +1,8 @@
 //! Reducing what comes in, in the order of the ranks where the operator needs it.
 //!
-//! [`Folding`] is for whole vectors: the running result and the room for the next contribution change places, since
-//! a step can only put its result where the right operand stood. [`Summing`] is for slices of commutative
-//! reductions, where it does not matter which operand is on which side.
+//! [`Folding`] is for whole vectors: the running result and the room for the next contribution change places,
+//! since a step can only put its result where the right operand stood. [`Summing`] is for slices of
+//! commutative reductions, where it does not matter which operand is on which side.
 
 use messaging::Rank;
 
@@ -112,8 +112,9 @@ impl Summing {
         Summing { own, out, room: Span::output(0) }
     }
 
-    /// Sends something to a rank, and adds what another contributes to a slice. That slice is part of `out`. What is sent must
-    /// stay as it is until the next wait, which is the caller's: it may still be on its way while the slices are added.
+    /// Sends something to a rank, and adds what another contributes to a slice. That slice is part of `out`.
+    /// What is sent must stay as it is until the next wait, which is the caller's: it may still be on its way
+    /// while the slices are added.
     pub(crate) fn exchange(&mut self, schedule: &mut Schedule, sent: (Rank, Span), received: (Rank, Span)) {
         schedule.send(sent.0, sent.1);
         let landing = self.landing(schedule, received.1);

@@ -17,14 +17,15 @@ pub enum Gather {
     Linear,
 }
 
-/// Everybody's `bytes` bytes of input stand in the root's output, by rank. `in_place` concerns the root alone.
+/// Everybody's `bytes` bytes of input stand in the root's output, by rank. `in_place` concerns the root
+/// alone.
 #[must_use]
 pub fn gather(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Gather>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
-/// The same with parts that differ: `bytes` is the length of this rank's own; `blocks` says for every rank where
-/// in the root's output its part goes, and is looked at by the root alone.
+/// The same with parts that differ: `bytes` is the length of this rank's own; `blocks` says for every rank
+/// where in the root's output its part goes, and is looked at by the root alone.
 #[must_use]
 pub fn gatherv(shape: &Shape, root: Rank, bytes: usize, blocks: &[Block], in_place: bool) -> Schedule {
     linear(shape, root, bytes, &Blocks::Listed(blocks), in_place)
@@ -76,8 +77,8 @@ fn binomial(shape: &Shape, root: Rank, bytes: usize, blocks: Blocks<'_>, in_plac
     schedule
 }
 
-/// The root takes its children's subtrees straight into the output; one that passes the last rank is put there in
-/// two pieces.
+/// The root takes its children's subtrees straight into the output; one that passes the last rank is put
+/// there in two pieces.
 fn collect(schedule: &mut Schedule, tree: Tree, rotated: &Rotated<'_>) {
     let mut pieces = None;
     for child in tree.children() {

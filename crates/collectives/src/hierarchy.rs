@@ -1,7 +1,8 @@
 //! Which ranks sit together: nodes, and parts of nodes within them.
 //!
-//! Ranks are seen in the order of *places*, in which those of a node stand side by side, and within it those of each of
-//! its parts. So a group of ranks is a run of places, and a million ranks on equal nodes in order are a few numbers.
+//! Ranks are seen in the order of *places*, in which those of a node stand side by side, and within it those
+//! of each of its parts. So a group of ranks is a run of places, and a million ranks on equal nodes in order
+//! are a few numbers.
 
 use std::collections::HashMap;
 
@@ -126,9 +127,9 @@ impl Level {
 }
 
 impl Hierarchy {
-    /// The ranks in the order of their places, or nothing where each stands at the place of its own number; then the parts
-    /// in that order, one kind after the other, from wide to narrow. Kinds that say no more than a wider one are left out.
-    /// None where that contradicts itself.
+    /// The ranks in the order of their places, or nothing where each stands at the place of its own number;
+    /// then the parts in that order, one kind after the other, from wide to narrow. Kinds that say no more
+    /// than a wider one are left out. None where that contradicts itself.
     #[must_use]
     pub fn new(ranks: &[u32], kinds: &[(HierarchyLevel, Vec<Run>)]) -> Option<Hierarchy> {
         let total =
@@ -153,16 +154,17 @@ impl Hierarchy {
         Some(Hierarchy { size, ranks: ranks.to_vec(), places, levels })
     }
 
-    /// The ranks by the numbers of the parts that they sit in: of each of these kinds, from wide to narrow, `part` has one for
-    /// each rank. Those whose numbers of a kind are the same sit together if they do in all wider kinds. None where a
-    /// number is missing.
+    /// The ranks by the numbers of the parts that they sit in: of each of these kinds, from wide to narrow,
+    /// `part` has one for each rank. Those whose numbers of a kind are the same sit together if they do in
+    /// all wider kinds. None where a number is missing.
     #[must_use]
     pub fn by_parts(
         size: u32,
         kinds: &[HierarchyLevel],
         part: impl Fn(u32, HierarchyLevel) -> Option<u32>,
     ) -> Option<Hierarchy> {
-        // Parts of parts are counted as the ranks meet them; so are those of each kind in the order of places.
+        // Parts of parts are counted as the ranks meet them; so are those of each kind in the order of
+        // places.
         let mut numbers: Vec<u32> = vec![0; size as usize];
         let mut order: Vec<u32> = (0..size).collect();
         let mut of_kinds = Vec::with_capacity(kinds.len());
@@ -184,8 +186,8 @@ impl Hierarchy {
         Hierarchy::new(&order, &kinds)
     }
 
-    /// The same with those kinds of parts that count: nodes, and within nodes what somebody has told the costs of, where ranks
-    /// have cores of their own. Ranks that share cores wait for these.
+    /// The same with those kinds of parts that count: nodes, and within nodes what somebody has told the
+    /// costs of, where ranks have cores of their own. Ranks that share cores wait for these.
     #[must_use]
     pub fn counting(mut self, costs: &Costs, cores: Cores) -> Hierarchy {
         let counts = |border: HierarchyLevel| {
@@ -242,7 +244,8 @@ impl Hierarchy {
         self.levels.iter().find(is_apart).map(|level| level.border)
     }
 
-    /// Whether each rank stands at the place of its own number: then nodes, and their parts, hold consecutive ranks.
+    /// Whether each rank stands at the place of its own number: then nodes, and their parts, hold consecutive
+    /// ranks.
     #[must_use]
     pub fn is_straight(&self) -> bool {
         self.ranks.is_empty()

@@ -1,6 +1,7 @@
 //! Few rounds for few bytes: everybody's contribution comes to one rank, or to all, and is combined there.
 //!
-//! Where ranks take turns on a core, a round costs as many turns as ranks share it, and rounds are all that counts.
+//! Where ranks take turns on a core, a round costs as many turns as ranks share it, and rounds are all that
+//! counts.
 
 use messaging::Rank;
 
@@ -37,7 +38,8 @@ pub(crate) fn allreduce_by_hub(shape: &Shape, own: Span) -> Schedule {
     schedule
 }
 
-/// What each has of others' contributions doubles in each round, as in Bruck's allgather; then each combines them.
+/// What each has of others' contributions doubles in each round, as in Bruck's allgather; then each combines
+/// them.
 pub(crate) fn allreduce_by_gathering(shape: &Shape, own: Span) -> Schedule {
     let mut schedule = Schedule::new("allreduce by gathering everything everywhere");
     let size = shape.size();
@@ -78,9 +80,10 @@ fn combine_pairs(schedule: &mut Schedule, places: &mut [Span], size: u32) {
     }
 }
 
-/// The order in which contributions are combined where all of them are in one place: what stands for the first rank of each
-/// pair is put before what stands for the second, and the result stands for the second from then on; in the end, for the
-/// last rank. It keeps the order of operands, and gives the bits that [`Allreduce::RecursiveDoubling`] gives.
+/// The order in which contributions are combined where all of them are in one place: what stands for the
+/// first rank of each pair is put before what stands for the second, and the result stands for the second
+/// from then on; in the end, for the last rank. It keeps the order of operands, and gives the bits that
+/// [`Allreduce::RecursiveDoubling`] gives.
 ///
 /// [`Allreduce::RecursiveDoubling`]: crate::Allreduce::RecursiveDoubling
 pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
@@ -93,8 +96,8 @@ pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
     guests.chain(distances(core.size).flat_map(round))
 }
 
-/// What the contributions of all ranks of a node may take together, in bytes, where they stand in memory that all see and each rank combines
-/// them all (decisions/0004): more are combined faster in parts.
+/// What the contributions of all ranks of a node may take together, in bytes, where they stand in memory that
+/// all see and each rank combines them all (decisions/0004): more are combined faster in parts.
 pub const COMBINED_BY_ALL_BYTES_MAX: usize = 8 << 10;
 
 /// Where contributions are put one behind the other so that a few calls combine all of them, in the order of
@@ -120,14 +123,15 @@ impl BitReversedOrder {
         }
     }
 
-    /// Numbers that differ in the lowest bit alone are half of all places apart, so that a round is two halves; of the second one,
-    /// where the results stand, the same holds.
+    /// Numbers that differ in the lowest bit alone are half of all places apart, so that a round is two
+    /// halves; of the second one, where the results stand, the same holds.
     fn place_in_core(self, number: u32) -> u32 {
         number.reverse_bits() >> (u32::BITS - self.core.size.ilog2()).min(u32::BITS - 1)
     }
 
-    /// The runs that are combined, one after the other: so many places from the first on are put before as many from the second
-    /// on, where the results stand then. That of all stands in the last place of [`Halves::result`].
+    /// The runs that are combined, one after the other: so many places from the first on are put before as
+    /// many from the second on, where the results stand then. That of all stands in the last place of
+    /// [`Halves::result`].
     pub fn runs(self) -> impl Iterator<Item = (u32, u32, u32)> {
         let Core { size, guests } = self.core;
         let guests = (0..guests).map(move |guest| (size + guest, self.place_in_core(guest), 1));

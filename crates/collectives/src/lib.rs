@@ -1,20 +1,20 @@
 //! Collective operations as schedules, and their executor.
 //!
-//! A [`Schedule`] is one rank's part of a collective operation as plain data: send, receive, copy, reduce, wait.
-//! Each function here makes one, from nothing but the rank, the number of ranks and the lengths; so a schedule can
-//! be printed, checked and counted without a job, for a million ranks as well as for two. An [`Execution`] runs a
-//! schedule on an engine, a piece at each call, and never waits: blocking, nonblocking and persistent operations
-//! differ only in who calls it, and when.
+//! A [`Schedule`] is one rank's part of a collective operation as plain data: send, receive, copy, reduce,
+//! wait. Each function here makes one, from nothing but the rank, the number of ranks and the lengths; so a
+//! schedule can be printed, checked and counted without a job, for a million ranks as well as for two. An
+//! [`Execution`] runs a schedule on an engine, a piece at each call, and never waits: blocking, nonblocking
+//! and persistent operations differ only in who calls it, and when.
 //!
-//! All lengths are bytes of *packed* data: elements stand one behind the other. Whoever has datatypes with gaps
-//! packs and unpacks around the schedule. All ranks must ask for the same collective with the same lengths and the
-//! same root; then they choose the same algorithm and their schedules fit.
+//! All lengths are bytes of *packed* data: elements stand one behind the other. Whoever has datatypes with
+//! gaps packs and unpacks around the schedule. All ranks must ask for the same collective with the same
+//! lengths and the same root; then they choose the same algorithm and their schedules fit.
 //!
-//! **In place.** Where `in_place` is true, the rank's own contribution stands in the output and its input is not
-//! looked at (MPI 5.0 §6.2.1 and the operations' own sections). The messages are the same either way.
+//! **In place.** Where `in_place` is true, the rank's own contribution stands in the output and its input is
+//! not looked at (MPI 5.0 §6.2.1 and the operations' own sections). The messages are the same either way.
 //!
-//! **Order of operands.** A reduction gives a(0) op a(1) op … op a(p-1). Operators are associative; only where they
-//! are said to be commutative does an algorithm change the order (MPI 5.0 §6.9.1).
+//! **Order of operands.** A reduction gives a(0) op a(1) op … op a(p-1). Operators are associative; only
+//! where they are said to be commutative does an algorithm change the order (MPI 5.0 §6.9.1).
 //!
 //! ```
 //! use collectives::{Rank, Shape, bcast};

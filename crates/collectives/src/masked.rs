@@ -1,8 +1,9 @@
-//! Collective operations of a communicator that has lost some of its ranks and keeps their places (decision 0013).
+//! Collective operations of a communicator that has lost some of its ranks and keeps their places (decision
+//! 0013).
 //!
-//! Those who live do the operation among themselves, numbered anew in their order; their blocks stand where those of their
-//! ranks stand. So the places of the blank ranks are neither read nor written, nothing is combined for them, and no schedule
-//! has to know of them.
+//! Those who live do the operation among themselves, numbered anew in their order; their blocks stand where
+//! those of their ranks stand. So the places of the blank ranks are neither read nor written, nothing is
+//! combined for them, and no schedule has to know of them.
 
 use messaging::Rank;
 
@@ -14,8 +15,8 @@ use crate::{Collective, Listed, Reduction, Uneven};
 pub struct Masked {
     /// The operation.
     pub what: Among,
-    /// The parts of this rank's contribution that are to stand one behind the other as its input; none where it stands as it
-    /// is to stand.
+    /// The parts of this rank's contribution that are to stand one behind the other as its input; none where
+    /// it stands as it is to stand.
     pub pack: Option<Packed>,
 }
 

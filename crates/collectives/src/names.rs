@@ -87,8 +87,8 @@ impl Operation {
     }
 }
 
-/// One operation with the names of its ways, in the order in which they are shown. A way without a name does not compile. Of two that take the same the
-/// first is chosen.
+/// One operation with the names of its ways, in the order in which they are shown. A way without a name does
+/// not compile. Of two that take the same the first is chosen.
 macro_rules! named {
     ($way:ident, $operation:ident, $($variant:ident = $name:literal),+) => {
         impl $way {

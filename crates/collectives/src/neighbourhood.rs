@@ -5,8 +5,8 @@ use messaging::Rank;
 use crate::blocks::Block;
 use crate::schedule::{Buffer, Schedule, Span};
 
-/// Whom a rank exchanges with, in the order in which blocks stand in its buffers. `None` is nobody: what lies beyond
-/// an open border. Its block is left as it is.
+/// Whom a rank exchanges with, in the order in which blocks stand in its buffers. `None` is nobody: what lies
+/// beyond an open border. Its block is left as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbourhood {
     /// This rank, which may be its own neighbour.
@@ -15,8 +15,8 @@ pub struct Neighbourhood {
     pub sources: Vec<Option<Rank>>,
     /// To whom this rank sends.
     pub destinations: Vec<Option<Rank>>,
-    /// Whether both come in pairs of opposite directions, as on a grid: what goes one way comes from the other. It
-    /// matters where both neighbours of a direction are one process.
+    /// Whether both come in pairs of opposite directions, as on a grid: what goes one way comes from the
+    /// other. It matters where both neighbours of a direction are one process.
     pub is_paired: bool,
 }
 
@@ -82,8 +82,9 @@ impl Surround<'_> {
         }
     }
 
-    /// The rank's part in it: all at once, or one after the other where blocks are short. Between two ranks messages are received in
-    /// the order in which they are sent, so sources are listened to in the order in which they send.
+    /// The rank's part in it: all at once, or one after the other where blocks are short. Between two ranks
+    /// messages are received in the order in which they are sent, so sources are listened to in the order in
+    /// which they send.
     #[must_use]
     pub fn schedule(&self, neighbourhood: &Neighbourhood) -> Schedule {
         let here = neighbourhood.here;

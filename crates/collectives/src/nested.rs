@@ -1,12 +1,13 @@
-//! Collective operations over the parts of the machine: within each part, between the parts, and within them again.
+//! Collective operations over the parts of the machine: within each part, between the parts, and within them
+//! again.
 //!
-//! The parts are the widest that are known, nodes or parts of one node. Each operation is put together of the same
-//! operation, or others, among fewer ranks: those of a part, or one rank of each part. Which ranks those are, and who leads, says
-//! [`Hierarchy`]. Among the ranks of a part the operation is chosen anew, and may go by narrower parts in turn. Where nothing is
-//! known of parts, it is the operation without.
+//! The parts are the widest that are known, nodes or parts of one node. Each operation is put together of the
+//! same operation, or others, among fewer ranks: those of a part, or one rank of each part. Which ranks those
+//! are, and who leads, says [`Hierarchy`]. Among the ranks of a part the operation is chosen anew, and may go
+//! by narrower parts in turn. Where nothing is known of parts, it is the operation without.
 //!
-//! A reduction in which the order of operands matters needs places in the order of ranks: then each part stands for a run
-//! of ranks, whichever member leads it.
+//! A reduction in which the order of operands matters needs places in the order of ranks: then each part
+//! stands for a run of ranks, whichever member leads it.
 
 mod blocks;
 
@@ -37,7 +38,8 @@ struct Here<'a> {
 }
 
 impl<'a> Here<'a> {
-    /// Where `root` leads its part; the others are led by their first places. None where all ranks sit together.
+    /// Where `root` leads its part; the others are led by their first places. None where all ranks sit
+    /// together.
     fn new(nesting: &'a Hierarchy, shape: &Shape, root: Rank) -> Option<Here<'a>> {
         let (place, top) = (nesting.place(shape.rank()), nesting.place(root));
         let part = nesting.part_at(place);
@@ -168,8 +170,8 @@ pub(crate) fn reduce(
     schedule
 }
 
-/// Reduces what stands in `own` to the leader of the part, into `room`, which the leader alone has. The answer is where the sum
-/// stands.
+/// Reduces what stands in `own` to the leader of the part, into `room`, which the leader alone has. The
+/// answer is where the sum stands.
 fn to_leader(
     schedule: &mut Schedule,
     here: &Here<'_>,
@@ -211,7 +213,8 @@ pub(crate) fn allreduce(shape: &Shape, count: usize, operator: Operator, in_plac
     schedule
 }
 
-/// The vector is cut into as many slices as the smallest part has ranks; further ranks of other parts have none.
+/// The vector is cut into as many slices as the smallest part has ranks; further ranks of other parts have
+/// none.
 pub(crate) fn allreduce_in_slices(
     shape: &Shape,
     count: usize,
@@ -247,7 +250,8 @@ pub(crate) fn allreduce_in_slices(
     schedule
 }
 
-/// None where the parts do not hold consecutive ranks: what one rank of a part sends for it must be one run of bytes.
+/// None where the parts do not hold consecutive ranks: what one rank of a part sends for it must be one run
+/// of bytes.
 pub(crate) fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
     let nesting = shape.nesting().filter(|nesting| nesting.is_straight())?;
     let mut schedule = Schedule::new("allgather within nodes, between them and within them");

@@ -1,10 +1,13 @@
-//! Collective operations of the members of one node through a segment with slots ([`fabric::slots`]), instead of by messages.
+//! Collective operations of the members of one node through a segment with slots ([`fabric::slots`]), instead
+//! of by messages.
 //!
-//! A [`MemberRole`] is what one member does in an operation. [`SegmentAlgorithm`] is how the operation goes through the segment, which its lengths and
-//! the number of members decide; all members decide alike. [`SegmentOperation`] carries the operation out, from the first slot that this member
-//! writes to the last that it consumes; [`Pending`] does so piecewise, for nonblocking operations. Both reach shared memory through
-//! [`Slots`] alone, and everything else through [`Member`]: who this member is, how it waits and what ends its wait. So the same code
-//! runs over a job's shared memory and over the plain memory of the simulation, where every order of steps and every death can be tried.
+//! A [`MemberRole`] is what one member does in an operation. [`SegmentAlgorithm`] is how the operation goes
+//! through the segment, which its lengths and the number of members decide; all members decide alike.
+//! [`SegmentOperation`] carries the operation out, from the first slot that this member writes to the last
+//! that it consumes; [`Pending`] does so piecewise, for nonblocking operations. Both reach shared memory
+//! through [`Slots`] alone, and everything else through [`Member`]: who this member is, how it waits and what
+//! ends its wait. So the same code runs over a job's shared memory and over the plain memory of the
+//! simulation, where every order of steps and every death can be tried.
 //!
 //! | module | what it knows |
 //! |---|---|
@@ -14,11 +17,13 @@
 //! | `chunking`, `long_data`, `pipelined_transfer` | long data of two members in chunks, both ways at once |
 //! | `tree` | sums and barriers of many members that have cores of their own |
 //! | `n_ranks` | long data of three and more, in chunks |
-//! | `segment_choices` | whether three and more go through the segment or by messages, by what both are foretold to take |
+//! | `segment_choices` | whether three and more go through the segment or by messages, by what both are predicted to take |
+//! | `fault` | why an operation fails |
 //! | `tuners` | which of two ways each of these goes, by what both took ([`fabric::tuner`]) |
 //! | `nonblocking` | an operation of one round that goes on after the call that began it |
 
 pub mod chunking;
+mod fault;
 mod long_data;
 pub mod n_ranks;
 mod neighbour_exchange;
@@ -35,11 +40,12 @@ mod two_ranks;
 
 use fabric::slots::{Credit, DEPTH, Ring, Slots, is_before, is_room};
 use fabric::{Heap, Payload, UserMemory};
-use messaging::{Failure, Rank};
+use messaging::Rank;
 
 pub use fabric::slots::MEMBERS_MAX;
 
 use self::chunking::is_whole;
+pub use self::fault::{Fault, Result};
 pub use self::neighbour_exchange::NeighbourExchange;
 pub use self::nonblocking::{NonblockingOperation, NonblockingPlan};
 pub use self::pairwise::LongBlocks;
@@ -69,17 +75,20 @@ pub trait SegmentMember: Copy {
     /// How many members the segment has.
     fn size(self) -> u32;
 
-    /// Asks `so` a few times, for what a peer that runs at the same time writes soon. True where it came true.
+    /// Asks `so` a few times, for what a peer that runs at the same time writes soon. True where it came
+    /// true.
     fn is_soon(self, so: impl FnMut() -> bool) -> bool;
 
     /// Asks `so` a few times, for what a peer writes at once. True where it came true.
     fn is_at_once(self, so: impl FnMut() -> bool) -> bool;
 
-    /// Waits until `so` holds in the operation of `number`, where this member has written all of its slots up to `written`. `owes` tells
-    /// which peers owe a slot of that number, and of what length; it is `None` where the member waits for peers to consume.
+    /// Waits until `so` holds in the operation of `number`, where this member has written all of its slots up
+    /// to `written`. `owes` tells which peers owe a slot of that number, and of what length; it is `None`
+    /// where the member waits for peers to consume.
     ///
     /// # Errors
-    /// [`Fault::Elsewhere`] of a peer that owes a slot and will never write it ([`Slots::will_not_write`]), and [`Fault::Closed`].
+    /// [`Fault::Elsewhere`] of a peer that owes a slot and will never write it ([`Slots::will_not_write`]),
+    /// and [`Fault::Closed`].
     fn wait(
         self,
         number_written: [u32; 2],
@@ -93,7 +102,8 @@ pub trait SegmentMember: Copy {
     /// Makes progress elsewhere: a program may do nothing but collective operations.
     fn progress(self);
 
-    /// Publishes that this member has consumed the operation of that number, as far as no pending one is older.
+    /// Publishes that this member has consumed the operation of that number, as far as no pending one is
+    /// older.
     fn leave(self, number: u32);
 
     /// The operation is over, of which that is the last number; [`Member::leave`] has been called.
@@ -108,75 +118,13 @@ pub trait SegmentMember: Copy {
 
 /// How an operation combines packed elements.
 pub trait Combine: Copy {
-    /// Sets `out` to `left` op `right`, or to `left` op `out` where there is no `right`, as far as all of them reach. `out` overlaps
-    /// neither.
+    /// Sets `out` to `left` op `right`, or to `left` op `out` where there is no `right`, as far as all of
+    /// them reach. `out` overlaps neither.
     fn combine(self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory);
 }
 
-/// Why an operation through the segment has failed at this member.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Fault {
-    /// A member has failed, or the communicator is revoked: what ended the wait.
-    Closed(Box<Failure>),
-    /// That member does another operation, and will never write what this one waits for.
-    Elsewhere(Rank),
-    /// That member sends another length than this one expects.
-    Mismatch {
-        /// The sender.
-        with: Rank,
-        /// The bytes that it sends, and those that this member expects. On the heap, so that a result without a fault is
-        /// returned in registers.
-        sent_expected: Box<[usize; 2]>,
-    },
-    /// That member has given the operation up, since what its peers send does not fit together.
-    Misfit(Rank),
-    /// That member has given the operation up, since its operator has panicked.
-    GivenUp(Rank),
-    /// That member sends what was to come, but in an operation in which it expects more than this member sends.
-    ExpectsMore {
-        /// The peer.
-        with: Rank,
-        /// What it sends, in bytes.
-        bytes: usize,
-    },
-    /// There is no shared memory left for staging buffers.
-    NoMemory,
-    /// That member has left an operation in which this one reads its memory.
-    Withdrawn(Rank),
-}
-
-/// The outcome of a part of an operation.
-pub type Result<T> = std::result::Result<T, Fault>;
-
-const _: () = assert!(size_of::<Result<()>>() == 16);
-
-impl Fault {
-    /// The fault of a peer that sends another length than was to come.
-    #[cold]
-    fn mismatch(with: Rank, sent_bytes: usize, expected_bytes: usize) -> Fault {
-        Fault::Mismatch { with, sent_expected: Box::new([sent_bytes, expected_bytes]) }
-    }
-
-    /// The fault of a peer that announces another length than was to come; some lengths say that it has given the operation up.
-    #[cold]
-    fn misled(by: Rank, sent_bytes: usize, expected_bytes: usize) -> Fault {
-        if sent_bytes == chunking::MISFIT as usize {
-            Fault::Misfit(by)
-        } else if sent_bytes == chunking::GIVEN_UP as usize {
-            Fault::GivenUp(by)
-        } else {
-            Fault::mismatch(by, sent_bytes, expected_bytes)
-        }
-    }
-
-    /// Whether what members send does not fit together, while all of them do the same kind of operation.
-    #[must_use]
-    pub fn is_of_lengths(&self) -> bool {
-        matches!(self, Fault::Mismatch { .. } | Fault::Misfit(_) | Fault::ExpectsMore { .. })
-    }
-}
-
-/// What a member has begun, as far as others can see: the last operation through the segment, and how many by messages.
+/// What a member has begun, as far as others can see: the last operation through the segment, and how many by
+/// messages.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveProgress {
     /// The number of the operation through the segment.
@@ -205,8 +153,8 @@ pub struct SegmentOperation<'a, M: SegmentMember> {
 }
 
 impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
-    /// The next operation, about to [begin](SegmentOperation::begin), in which data flows so and at most `bytes` bytes go one way. `None` where it
-    /// goes by a message, or this member has left the segment.
+    /// The next operation, about to [begin](SegmentOperation::begin), in which data flows so and at most
+    /// `bytes` bytes go one way. `None` where it goes by a message, or this member has left the segment.
     #[inline(always)]
     pub fn enter(
         of: M,
@@ -258,7 +206,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Ok(())
     }
 
-    /// Writes this member's entry, or gives its only piece, and reads what is for it.
+    /// Writes this member's slot, or gives its only chunk, and reads what is for it.
     fn carry_out(
         &mut self,
         plan: &SegmentPlan<'_>,
@@ -292,7 +240,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Ok(())
     }
 
-    /// Exchanges the blocks that go by entries; a member's own as well where these are all, since it is copied beside messages else.
+    /// Exchanges the blocks that go by slots; a member's own as well where these are all, since it is copied
+    /// beside messages else.
     fn exchange(
         &mut self,
         pairs: &PairwiseBlocks<'_>,
@@ -334,7 +283,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Ok(())
     }
 
-    /// Writes this member's entry, or gives its only piece, when all members are through with what stood there.
+    /// Writes this member's slot, or gives its only chunk, when all members are through with what stood
+    /// there.
     #[inline(always)]
     fn give(&mut self, parts: [Payload<'_>; 2], is_piece: bool) -> Result<()> {
         let ahead = if is_piece { Ring::Short.round(self.of.size()) } else { DEPTH };
@@ -357,8 +307,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
 
     #[cold]
     fn await_room_long(&mut self, ahead: u32) -> Result<()> {
-        // The other of two takes what this one gives ahead of it, and each look takes from it the line in which it says how far it is: so
-        // a few looks wait until half of all entries are free.
+        // The other of two takes what this one gives ahead of it, and each look takes from it the line in
+        // which it says how far it is: so a few looks wait until half of all slots are free.
         if self.of.size() == 2 && ahead == DEPTH {
             let (of, other) = (self.of, Rank(1 - self.of.rank().0));
             let half = self.number.wrapping_add(DEPTH / 2);
@@ -386,7 +336,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Ok(least)
     }
 
-    /// Waits for the entry of a member, which has to be so long. `owes` says who writes one, and how long it has to be.
+    /// Waits for the slot of a member, which has to be so long. `owes` says who writes one, and how long it
+    /// has to be.
     #[inline(always)]
     fn hear(
         &mut self,
@@ -401,7 +352,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         self.hear_late(from, expected_bytes, owes)
     }
 
-    /// Waits for the entry of a member as [`SegmentOperation::hear`] does, where it was not there at the first look, or is not the one that is due.
+    /// Waits for the slot of a member as [`SegmentOperation::hear`] does, where it was not there at the first
+    /// look, or is not the one that is due.
     #[inline(never)]
     fn hear_late(
         &mut self,
@@ -416,8 +368,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Err(self.misfit(from, owes))
     }
 
-    /// The error of an entry that is not what was to come. If it is one of [several pieces](pieces), this member goes past all
-    /// of them, since their numbers count for all.
+    /// The error of a slot that is not what was to come. If it is one of [several chunks](pieces), this
+    /// member goes past all of them, since their numbers count for all.
     #[cold]
     fn misfit(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Fault {
         let [bytes, _] = self.board().announced(from.0, self.number);
@@ -432,8 +384,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         }
     }
 
-    /// Goes on to the last number that any of the members has announced that are heard, and shows those who wait for all that this
-    /// one is there.
+    /// Goes on to the last number that any of the members has announced that are heard, and shows those who
+    /// wait for all that this one is there.
     fn pass_pieces(&mut self, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         let (here, size) = (self.of.rank(), self.of.size());
         let (first, mut pieces, mut next) = (self.number, 1, 1);
@@ -461,7 +413,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         }
     }
 
-    /// Waits until `so` holds; a fault where a member has failed, or where one that owes a slot of some length does another operation.
+    /// Waits until `so` holds; a fault where a member has failed, or where one that owes a slot of some
+    /// length does another operation.
     #[inline(always)]
     fn until(
         &self,
@@ -489,7 +442,7 @@ impl<M: SegmentMember> Drop for SegmentOperation<'_, M> {
     }
 }
 
-/// Hands over what the entries hold that are for this member, all of which are there.
+/// Hands over what the slots hold that are for this member, all of which are there.
 fn deliver(
     slots: &impl Slots,
     number: u32,
@@ -547,7 +500,7 @@ fn combine(
     *room = Some(heap);
 }
 
-/// Lends the part of an entry that is for this member.
+/// Lends the part of a slot that is for this member.
 fn read(
     slots: &impl Slots,
     number: u32,
@@ -559,7 +512,8 @@ fn read(
     slots.read_either(from.0, number, entry, |data| reader(data.part(offset, bytes)));
 }
 
-/// Whether all of `others` have consumed the slot that number `number` reuses; looks at what they say where `credit` does not know.
+/// Whether all of `others` have consumed the slot that number `number` reuses; looks at what they say where
+/// `credit` does not know.
 pub fn finds_room(
     slots: &impl Slots,
     credit: &mut Credit,

@@ -1,7 +1,8 @@
-//! Long vectors cut into pieces that follow one another: while a rank receives one piece it sends the one before.
+//! Long vectors cut into pieces that follow one another: while a rank receives one piece it sends the one
+//! before.
 //!
-//! A broadcast in pieces is a list of moves for each rank. A reduction is the same list backwards: where a piece
-//! came from, there its sum goes, and where it went, from there contributions come.
+//! A broadcast in pieces is a list of moves for each rank. A reduction is the same list backwards: where a
+//! piece came from, there its sum goes, and where it went, from there contributions come.
 
 use messaging::Rank;
 
@@ -20,14 +21,15 @@ pub(crate) enum Move {
     Pause,
 }
 
-/// How many pieces so many bytes of whole elements are cut into, where the first piece takes `depth` rounds to be
-/// everywhere.
+/// How many pieces so many bytes of whole elements are cut into, where the first piece takes `depth` rounds
+/// to be everywhere.
 pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &Shape) -> usize {
     let (costs, link) = (shape.costs(), shape.slowest_link());
     costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
 
-/// SegmentRound i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
+/// SegmentRound i of a chain from the root on: piece i comes from the rank behind, and the one before it goes
+/// ahead.
 pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = back(shape.rank().0, root.0, shape.size());
     let behind = (place > 0).then(|| shape.behind(1));

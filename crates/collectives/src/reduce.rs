@@ -18,22 +18,24 @@ use crate::tree::Tree;
 pub enum Reduce {
     /// Up a binomial tree: ceil(log2 p) rounds of all bytes.
     Binomial,
-    /// Each rank reduces a slice, which goes round the ring, and gives it to the root: about 2 n bytes per rank,
-    /// p rounds; for commutative operators.
+    /// Each rank reduces a slice, which goes round the ring, and gives it to the root: about 2 n bytes per
+    /// rank, p rounds; for commutative operators.
     RingGather,
-    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, n bytes per rank; for
-    /// commutative operators, as are the next two.
+    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, n bytes per
+    /// rank; for commutative operators, as are the next two.
     Circulant,
     /// In m pieces up a binary tree: about m + log2 p rounds of a piece, in which a rank receives two.
     BinaryTree,
     /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece.
     Chain,
-    /// Within the nodes first, then between them, one rank of each: n bytes leave each node. As without nodes where
-    /// it is not known who sits where, and where that would change the order of operands that do not commute.
+    /// Within the nodes first, then between them, one rank of each: n bytes leave each node. As without nodes
+    /// where it is not known who sits where, and where that would change the order of operands that do not
+    /// commute.
     ByNode,
 }
 
-/// The reduction of everybody's `count` elements stands in the root's output. `in_place` concerns the root alone.
+/// The reduction of everybody's `count` elements stands in the root's output. `in_place` concerns the root
+/// alone.
 #[must_use]
 pub fn reduce(shape: &Shape, root: Rank, count: usize, operator: Operator, in_place: bool) -> Schedule {
     let way: Reduce = choice::choose(shape, Asked::elements(count, operator));
@@ -89,8 +91,8 @@ fn binomial(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedul
     schedule
 }
 
-/// Adds up the subtree, children with small subtrees first: these are the ranks next to ours. The answer is where
-/// the result stands at the top; the others have sent it on.
+/// Adds up the subtree, children with small subtrees first: these are the ranks next to ours. The answer is
+/// where the result stands at the top; the others have sent it on.
 pub(crate) fn up_the_tree(schedule: &mut Schedule, shape: &Shape, top: Rank, mut folding: Folding) -> Span {
     let tree = Tree::new(shape, top);
     for child in tree.children() {
@@ -102,9 +104,10 @@ pub(crate) fn up_the_tree(schedule: &mut Schedule, shape: &Shape, top: Rank, mut
     folding.at
 }
 
-/// The order in which contributions are combined where all of them are in one place, so that the bits are those that the
-/// [tree](Reduce::Binomial) gives at its `top`: as [`combining_order`](crate::combining_order) has it, but that the result stands for the rank before
-/// the top in the end. It keeps the order of operands where that is rank 0.
+/// The order in which contributions are combined where all of them are in one place, so that the bits are
+/// those that the [tree](Reduce::Binomial) gives at its `top`: as [`combining_order`](crate::combining_order)
+/// has it, but that the result stands for the rank before the top in the end. It keeps the order of operands
+/// where that is rank 0.
 pub fn reducing_order(size: u32, top: Rank) -> impl Iterator<Item = (Rank, Rank)> {
     let rank = move |place: u32| Rank(around(place, top.0, size));
     distances(size).flat_map(move |distance| {

@@ -19,20 +19,21 @@ pub enum ReduceScatter {
     Pairwise,
     /// Up a tree to rank 0 and down again: 2 log2 p rounds. Keeps the order of operands.
     ReduceThenScatter,
-    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the least that can;
-    /// for commutative operators.
+    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is
+    /// the least that can; for commutative operators.
     Circulant,
-    /// To one rank of each node, between these, and within the nodes again: n (N - 1) / N bytes leave each of N nodes. Up the tree
-    /// and down where it is not known who sits where, and where that would change the order of operands that do not commute.
+    /// To one rank of each node, between these, and within the nodes again: n (N - 1) / N bytes leave each of
+    /// N nodes. Up the tree and down where it is not known who sits where, and where that would change the
+    /// order of operands that do not commute.
     ByNode,
-    /// Each rank of a node sums there what is for the ranks of its number in all nodes, and all of them at once do the same
-    /// between the nodes: as few bytes leave them, spread over all ranks; for commutative operators, and up the tree
-    /// and down where it is not known who sits where.
+    /// Each rank of a node sums there what is for the ranks of its number in all nodes, and all of them at
+    /// once do the same between the nodes: as few bytes leave them, spread over all ranks; for commutative
+    /// operators, and up the tree and down where it is not known who sits where.
     ByNodeInSlices,
 }
 
-/// The reduction of block i, `count` elements, of everybody's input stands in rank i's output.
-/// In place, all blocks stand in the output before, and the result at its beginning after; what is behind it stays.
+/// The reduction of block i, `count` elements, of everybody's input stands in rank i's output. In place, all
+/// blocks stand in the output before, and the result at its beginning after; what is behind it stays.
 #[must_use]
 pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
     let algorithm: ReduceScatter = choice::choose(shape, Asked::elements(count, operator));
@@ -94,7 +95,8 @@ fn pairwise(shape: &Shape, own: Span, blocks: Blocks<'_>) -> Schedule {
     let mut schedule = Schedule::new("reduce-scatter by pairs");
     let mine = blocks.of(own, shape.rank().0);
     let out = Span::output(mine.bytes);
-    // In place, what stands behind the result stays as it is: programs count on it, though the standard does not say so.
+    // In place, what stands behind the result stays as it is: programs count on it, though the standard does
+    // not say so.
     let in_place = own.buffer == out.buffer && shape.size() > 1;
     let sum = if in_place { schedule.scratch(mine.bytes) } else { out };
     let mut summing = Summing::new(mine, sum);

@@ -39,8 +39,9 @@ pub fn exscan(shape: &Shape, count: usize, operator: Operator, in_place: bool) -
     schedule
 }
 
-/// Among the `count` ranks from `first` on: before the round of distance d, the sum stands for this rank and the
-/// d - 1 before it, and the rank d places back has just what comes before that. Keeps the order of operands.
+/// Among the `count` ranks from `first` on: before the round of distance d, the sum stands for this rank and
+/// the d - 1 before it, and the rank d places back has just what comes before that. Keeps the order of
+/// operands.
 fn add_all_lower(schedule: &mut Schedule, here: Rank, first: Rank, count: u32, sum: Span) {
     let place = here.0 - first.0;
     let mut room = None;
@@ -57,12 +58,13 @@ fn add_all_lower(schedule: &mut Schedule, here: Rank, first: Rank, count: u32, s
     }
 }
 
-/// The order in which the contributions of the ranks up to `last` are combined where all of them are in one place: as
-/// [`combining_order`](crate::combining_order) has it. It keeps the order of operands, and gives the bits that rank `last` gets
-/// from [`scan`], and the rank behind it from [`exscan`].
+/// The order in which the contributions of the ranks up to `last` are combined where all of them are in one
+/// place: as [`combining_order`](crate::combining_order) has it. It keeps the order of operands, and gives
+/// the bits that rank `last` gets from [`scan`], and the rank behind it from [`exscan`].
 pub fn scanning_order(last: Rank) -> impl Iterator<Item = (Rank, Rank)> {
     distances(last.0 + 1).flat_map(move |distance| {
-        // Sums of so many ranks, or fewer at the front, end at the last one, at the one so far before it, and so on.
+        // Sums of so many ranks, or fewer at the front, end at the last one, at the one so far before it, and
+        // so on.
         let ends = (0..=last.0 - distance).rev().step_by(2 * distance as usize);
         ends.map(move |lower| (Rank(lower), Rank(lower + distance)))
     })

@@ -17,15 +17,15 @@ pub enum Scatter {
     Linear,
 }
 
-/// Rank i gets block i, `bytes` long, of the root's input. `in_place` concerns the root alone: its block stays
-/// where it is.
+/// Rank i gets block i, `bytes` long, of the root's input. `in_place` concerns the root alone: its block
+/// stays where it is.
 #[must_use]
 pub fn scatter(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Scatter>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
-/// The same with parts that differ: `blocks` says for every rank where in the root's input its part stands, and is
-/// looked at by the root alone; `bytes` is the length of this rank's own.
+/// The same with parts that differ: `blocks` says for every rank where in the root's input its part stands,
+/// and is looked at by the root alone; `bytes` is the length of this rank's own.
 #[must_use]
 pub fn scatterv(shape: &Shape, root: Rank, blocks: &[Block], bytes: usize, in_place: bool) -> Schedule {
     linear(shape, root, &Blocks::Listed(blocks), bytes, in_place)
@@ -77,7 +77,8 @@ fn linear(shape: &Shape, root: Rank, blocks: &Blocks<'_>, bytes: usize, in_place
     schedule
 }
 
-/// Scatters `data` of the root; blocks stand one behind the other. The rank's own block goes to `into`, or nowhere.
+/// Scatters `data` of the root; blocks stand one behind the other. The rank's own block goes to `into`, or
+/// nowhere.
 pub(crate) fn binomial(
     schedule: &mut Schedule,
     shape: &Shape,
@@ -99,7 +100,8 @@ pub(crate) fn binomial(
     }
 }
 
-/// The root sends each child what its subtree gets; where that passes the last rank, it is put together first.
+/// The root sends each child what its subtree gets; where that passes the last rank, it is put together
+/// first.
 fn hand_out(schedule: &mut Schedule, tree: Tree, rotated: &Rotated<'_>, data: Span) {
     for child in tree.children().rev() {
         let [ahead, wrapped] = rotated.runs(data, child.first, child.end);

@@ -6,9 +6,9 @@ use messaging::Rank;
 
 /// One rank's part of a collective operation.
 ///
-/// Steps are taken in their order. A send or a receive only begins where it stands; a copy or a reduction is done at
-/// once; [`Step::Wait`] lets nothing pass until everything begun before it is complete, [`Step::WaitReceived`] until what
-/// is to come has come. The end is a wait as well.
+/// Steps are taken in their order. A send or a receive only begins where it stands; a copy or a reduction is
+/// done at once; [`Step::Wait`] lets nothing pass until everything begun before it is complete,
+/// [`Step::WaitReceived`] until what is to come has come. The end is a wait as well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     /// The algorithm, as a person would name it.
@@ -29,7 +29,8 @@ pub enum Step {
         /// Where they stand.
         from: Span,
     },
-    /// Begins to receive exactly so many bytes. Nothing else touches the span until the next wait of either kind.
+    /// Begins to receive exactly so many bytes. Nothing else touches the span until the next wait of either
+    /// kind.
     Receive {
         /// Who sends them.
         from: Rank,
@@ -43,15 +44,16 @@ pub enum Step {
         /// Where they go.
         into: Span,
     },
-    /// `into` = `from` op `into`, element by element: what lower ranks contributed stands in `from`, unless the
-    /// operator is commutative. Both spans are of one length, a multiple of the element's.
+    /// `into` = `from` op `into`, element by element: what lower ranks contributed stands in `from`, unless
+    /// the operator is commutative. Both spans are of one length, a multiple of the element's.
     Reduce {
         /// The left operand.
         from: Span,
         /// The right operand, and the result.
         into: Span,
     },
-    /// Every receive begun so far is complete. Sends may go on: their receivers may just be listening to others.
+    /// Every receive begun so far is complete. Sends may go on: their receivers may just be listening to
+    /// others.
     WaitReceived,
     /// Everything begun so far is complete.
     Wait,
@@ -173,7 +175,8 @@ impl Schedule {
         }
     }
 
-    /// Receives now, whatever becomes of the sends: one message after the other costs least where they are short.
+    /// Receives now, whatever becomes of the sends: one message after the other costs least where they are
+    /// short.
     pub(crate) fn receive_now(&mut self, from: Rank, into: Span) {
         if into.bytes > 0 {
             self.steps.extend([Step::Receive { from, into }, Step::WaitReceived]);
@@ -190,7 +193,8 @@ impl Schedule {
         self.steps.push(Step::Receive { from, into: Span::output(0) });
     }
 
-    /// Copies, unless the bytes are there already. A copy that only continues the last one becomes part of it.
+    /// Copies, unless the bytes are there already. A copy that only continues the last one becomes part of
+    /// it.
     pub(crate) fn copy(&mut self, from: Span, into: Span) {
         debug_assert_eq!(from.bytes, into.bytes, "a copy changes its length");
         if from.bytes == 0 || from == into {
@@ -241,7 +245,8 @@ impl Schedule {
         self
     }
 
-    /// Goes on with another schedule when everything begun so far is complete. Its scratch is room of its own here.
+    /// Goes on with another schedule when everything begun so far is complete. Its scratch is room of its own
+    /// here.
     pub(crate) fn append(&mut self, next: Schedule) {
         self.append_with(next, |span| span);
     }
@@ -251,7 +256,8 @@ impl Schedule {
         self.append_with(next, |span| if span.buffer == buffer { span.moved_to(to) } else { span });
     }
 
-    /// The same, and what it has in its input and its output stands in those spans instead, from their beginnings on.
+    /// The same, and what it has in its input and its output stands in those spans instead, from their
+    /// beginnings on.
     pub(crate) fn append_between(&mut self, next: Schedule, input: Span, output: Span) {
         self.append_with(next, |span| match span.buffer {
             Buffer::Input => span.moved_to(input),
@@ -259,7 +265,8 @@ impl Schedule {
         });
     }
 
-    /// Goes on with another schedule that leaves alone what is still being sent: it waits only for what is to come.
+    /// Goes on with another schedule that leaves alone what is still being sent: it waits only for what is to
+    /// come.
     pub(crate) fn append_readers(&mut self, next: Schedule) {
         self.wait_received();
         self.join(next, |span| span);

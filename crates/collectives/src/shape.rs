@@ -24,8 +24,8 @@ pub struct Shape {
     is_part: bool,
 }
 
-/// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which algorithm
-/// serves.
+/// What a rank that waits keeps others from. It must be told alike at all ranks, since it decides which
+/// algorithm serves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Cores {
     /// From nothing: each rank has a core of its own, and a round of messages costs the way of a message.
@@ -62,8 +62,8 @@ impl Shape {
         Shape { cores, ..self }
     }
 
-    /// The same place where the ranks fill so many nodes evenly, in order; as many nodes as ranks where it is not known
-    /// who is with whom. Told alike at all ranks.
+    /// The same place where the ranks fill so many nodes evenly, in order; as many nodes as ranks where it is
+    /// not known who is with whom. Told alike at all ranks.
     #[must_use]
     pub fn over_nodes(self, nodes: u32) -> Shape {
         Shape { together: self.size.div_ceil(nodes.clamp(1, self.size)), ..self }
@@ -85,8 +85,8 @@ impl Shape {
         Shape { rank, ..self.clone() }
     }
 
-    /// The same place where it is known which ranks sit together. All ranks must be told the same, or nothing. Which parts of
-    /// nodes count says [`Hierarchy::counting`].
+    /// The same place where it is known which ranks sit together. All ranks must be told the same, or
+    /// nothing. Which parts of nodes count says [`Hierarchy::counting`].
     ///
     /// # Panics
     /// If that is told of another number of ranks.
@@ -221,8 +221,8 @@ impl Shape {
     }
 }
 
-/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs of
-/// ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
+/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs
+/// of ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Core {
     pub size: u32,

@@ -1,8 +1,9 @@
 //! A machine that exists as constants alone, and what schedules take on it.
 //!
-//! Every rank takes its steps in order. A message takes a step of each end, and its way. Nobody sends or gets two long
-//! messages at a time: neither a rank on its node, nor a node on the network. Where ranks share cores, one that waits
-//! gives its core to the next that can go on. The same schedules and constants give the same times, to the bit.
+//! Every rank takes its steps in order. A message takes a step of each end, and its way. Nobody sends or gets
+//! two long messages at a time: neither a rank on its node, nor a node on the network. Where ranks share
+//! cores, one that waits gives its core to the next that can go on. The same schedules and constants give the
+//! same times, to the bit.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -11,7 +12,7 @@ use crate::costs::{Costs, Link};
 use crate::schedule::{Schedule, Step};
 use crate::shape::{Cores, Shape};
 
-/// What the schedules of all ranks are foretold to take together.
+/// What the schedules of all ranks are predicted to take together.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Forecast {
     /// From the beginning until the last rank is done.
@@ -387,6 +388,6 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// How many cores of a node ranks are taken to have who share them: what a constrained container has. That they are
-/// shared is agreed among all ranks, by how many is not.
+/// How many cores of a node ranks are taken to have who share them: what a constrained container has. That
+/// they are shared is agreed among all ranks, by how many is not.
 pub(crate) const SHARED_CORES: u32 = 2;

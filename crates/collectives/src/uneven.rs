@@ -47,8 +47,8 @@ pub enum Uneven {
 pub struct Listed<'a> {
     /// Which.
     pub what: Uneven,
-    /// The blocks of its input, or the one that it is; of a reduce-scatter, which part of the input each rank gets the
-    /// reduction of.
+    /// The blocks of its input, or the one that it is; of a reduce-scatter, which part of the input each rank
+    /// gets the reduction of.
     pub sends: &'a [Block],
     /// The blocks of its output, or the one that it is.
     pub receives: &'a [Block],

@@ -1,7 +1,9 @@
-//! What predefined operators take, beside copying as many bytes and beside a bare sum of doubles that two slices allow.
+//! What predefined operators take, beside copying as many bytes and beside a bare sum of doubles that two
+//! slices allow.
 //!
-//! `cargo run --release -p weft-datatype --example reduce_times [OPERATOR DATATYPE]...`: nanoseconds per KiB of one operand,
-//! the best and the median of 25 blocks, all kinds in turn within each. Figures move with the machine; compare columns.
+//! `cargo run --release -p weft-datatype --example reduce_times [OPERATOR DATATYPE]...`: nanoseconds per KiB
+//! of one operand, the best and the median of 25 blocks, all kinds in turn within each. Figures move with the
+//! machine; compare columns.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

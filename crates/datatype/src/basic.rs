@@ -1,7 +1,7 @@
 //! What a machine-level element looks like: the number format behind one or more predefined datatypes.
 //!
-//! `MPI_INT`, `MPI_INTEGER` and `MPI_INT32_T` are three datatypes and one [`Basic`]. Which operators a datatype
-//! may be used with is the matter of its [`Class`](crate::Class), not of its number format.
+//! `MPI_INT`, `MPI_INTEGER` and `MPI_INT32_T` are three datatypes and one [`Basic`]. Which operators a
+//! datatype may be used with is the matter of its [`Class`](crate::Class), not of its number format.
 
 /// The number format of an element.
 ///

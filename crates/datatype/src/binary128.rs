@@ -1,5 +1,6 @@
-//! Quadruple-precision numbers, `MPI_REAL16` and the parts of `MPI_COMPLEX32`: `__float128` of C, `real(16)` of gfortran. No processor of
-//! today computes with them, and Rust has no stable type for them, so their sums and products are a crate's.
+//! Quadruple-precision numbers, `MPI_REAL16` and the parts of `MPI_COMPLEX32`: `__float128` of C, `real(16)`
+//! of gfortran. No processor of today computes with them, and Rust has no stable type for them, so their sums
+//! and products are a crate's.
 
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::Quad;

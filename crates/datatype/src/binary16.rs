@@ -1,7 +1,8 @@
-//! Half-precision numbers as singles and back, and their order, without a branch: compilers make vectors of it.
+//! Half-precision numbers as singles and back, and their order, without a branch: compilers make vectors of
+//! it.
 //!
-//! A sum or product of two halves in single precision, rounded once more, is the right one: singles have more than twice the
-//! digits.
+//! A sum or product of two halves in single precision, rounded once more, is the right one: singles have more
+//! than twice the digits.
 
 use half::f16;
 
@@ -47,7 +48,8 @@ pub(crate) fn higher(one: f16, other: f16) -> f16 {
     of_key(key(one, i16::MAX).max(key(other, i16::MAX)))
 }
 
-/// An integer that is ordered as the numbers are, the negative zero below the other; `beyond` for what is no number.
+/// An integer that is ordered as the numbers are, the negative zero below the other; `beyond` for what is no
+/// number.
 #[inline(always)]
 fn key(number: f16, beyond: i16) -> i16 {
     let bits = number.to_bits() as i16;

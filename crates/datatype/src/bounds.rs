@@ -1,16 +1,17 @@
 //! Where a datatype begins and ends: lower bound, upper bound, and the rules by which they combine.
 //!
-//! Three ranges are kept. `data` is what the elements really cover, the *true* bounds. `padded` is what the parts cover
-//! with the padding that rounds up their extents. `marks` are bounds that somebody has set by hand
-//! (`MPI_Type_create_resized`); once a part has marks, only marks count for the whole (MPI 5.0 section 5.1.6 and 5.1.7).
-//! Every sum is checked.
+//! Three ranges are kept. `data` is what the elements really cover, the *true* bounds. `padded` is what the
+//! parts cover with the padding that rounds up their extents. `marks` are bounds that somebody has set by
+//! hand (`MPI_Type_create_resized`); once a part has marks, only marks count for the whole (MPI 5.0 section
+//! 5.1.6 and 5.1.7). Every sum is checked.
 //!
-//! A datatype reaches at least as far as the extents of its parts: a program that lays out memory by the extents of parts has
-//! room for them within the extent of the whole. The standard's formula rounds up only the end of the data, and can end
-//! before the padding of the last part does; Open MPI and MPICH count that padding, too.
+//! A datatype reaches at least as far as the extents of its parts: a program that lays out memory by the
+//! extents of parts has room for them within the extent of the whole. The standard's formula rounds up only
+//! the end of the data, and can end before the padding of the last part does; Open MPI and MPICH count that
+//! padding, too.
 
-/// Bytes from `start` up to, not including, `end`, counted from the address given to MPI. A marked range may end
-/// before it starts; a range of data never does.
+/// Bytes from `start` up to, not including, `end`, counted from the address given to MPI. A marked range may
+/// end before it starts; a range of data never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) start: i64,
@@ -84,8 +85,8 @@ impl Bounds {
         Some(self.union(self.shifted(last)?))
     }
 
-    /// Lower and upper bound: the marks, or else what the parts cover with their padding, rounded up to the alignment. `None`
-    /// on overflow.
+    /// Lower and upper bound: the marks, or else what the parts cover with their padding, rounded up to the
+    /// alignment. `None` on overflow.
     pub(crate) fn range(self) -> Option<Range> {
         match (self.marks, self.padded) {
             (Some(marks), _) => Some(marks),

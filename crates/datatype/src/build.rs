@@ -1,7 +1,7 @@
 //! The constructors of datatypes (MPI 5.0 section 5.1.2 to 5.1.7), and what they refuse.
 //!
-//! All are made of two steps: repeat what there is, and put parts behind each other. Both combine the bounds first,
-//! with checks, and the layout after, so that the layout needs none.
+//! All are made of two steps: repeat what there is, and put parts behind each other. Both combine the bounds
+//! first, with checks, and the layout after, so that the layout needs none.
 
 use std::sync::Arc;
 
@@ -196,8 +196,8 @@ impl Datatype {
         Datatype::derived(Parts::joined(parts?)?, made_of_fields(fields))
     }
 
-    /// The part of an array that begins at `starts` and is `subsizes` large, with the extent of the whole array
-    /// (MPI_Type_create_subarray). One entry per dimension in each list.
+    /// The part of an array that begins at `starts` and is `subsizes` large, with the extent of the whole
+    /// array (MPI_Type_create_subarray). One entry per dimension in each list.
     ///
     /// # Errors
     /// As [`Datatype::contiguous`]; further a part that lies outside the array, or lists of unequal length.
@@ -288,7 +288,8 @@ impl Parts {
     }
 }
 
-/// The rows of a struct. A field like the one before shares its layout, so that like parts are seen to be alike.
+/// The rows of a struct. A field like the one before shares its layout, so that like parts are seen to be
+/// alike.
 #[derive(Default)]
 struct Rows<'a> {
     last: Option<(i64, &'a Datatype, Parts)>,
@@ -377,5 +378,6 @@ fn basic_layout(basic: Basic) -> Layout {
 pub(crate) const FAR: DatatypeError = DatatypeError::Overflow { what: "a bound" };
 const LARGE: DatatypeError = DatatypeError::Overflow { what: "the size" };
 
-/// The deepest nesting that is followed, far beyond what real programs build and far within any thread's stack.
+/// The deepest nesting that is followed, far beyond what real programs build and far within any thread's
+/// stack.
 const DEPTH_MAX: u32 = 512;

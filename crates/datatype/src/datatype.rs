@@ -6,8 +6,8 @@ use crate::bounds::Bounds;
 use crate::signature::Signature;
 use crate::{DatatypeError, Layout, Predefined};
 
-/// A datatype: immutable, and cheap to clone. Whether it is committed and what a user calls it is kept by whoever
-/// hands it out.
+/// A datatype: immutable, and cheap to clone. Whether it is committed and what a user calls it is kept by
+/// whoever hands it out.
 ///
 /// All lengths are bytes. Offsets count from the address that is given to MPI together with the datatype.
 #[derive(Clone, Debug)]
@@ -36,10 +36,11 @@ pub(crate) struct Parts {
     pub(crate) signature: Arc<Signature>,
 }
 
-/// Where the data of some elements stands: `bytes` bytes from `start` on, counted from the address given to MPI.
+/// Where the data of some elements stands: `bytes` bytes from `start` on, counted from the address given to
+/// MPI.
 ///
-/// `start` may be negative. The claims given to [`pack`](crate::pack) and [`unpack`](crate::unpack) cover exactly
-/// these bytes.
+/// `start` may be negative. The claims given to [`pack`](crate::pack) and [`unpack`](crate::unpack) cover
+/// exactly these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the first byte.
@@ -98,15 +99,16 @@ impl Datatype {
         self.facts.predefined
     }
 
-    /// The one predefined datatype that all elements are of, as accumulate operations ask; `None` when there are
-    /// several or none.
+    /// The one predefined datatype that all elements are of, as accumulate operations ask; `None` when there
+    /// are several or none.
     #[inline]
     #[must_use]
     pub fn made_of(&self) -> Option<Predefined> {
         self.facts.made_of
     }
 
-    /// The name of a predefined datatype; empty for others (MPI 5.0 section 7.8: no name is the empty string).
+    /// The name of a predefined datatype; empty for others (MPI 5.0 section 7.8: no name is the empty
+    /// string).
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.facts.predefined.map_or("", Predefined::name)
@@ -137,8 +139,8 @@ impl Datatype {
         self.size().checked_mul(count).ok_or(DatatypeError::Overflow { what: "the size of the message" })
     }
 
-    /// Bytes of `count` elements that stand in one row from the very address on; `None` where they do not, or where
-    /// the count is bad. The quick answer for most buffers.
+    /// Bytes of `count` elements that stand in one row from the very address on; `None` where they do not, or
+    /// where the count is bad. The quick answer for most buffers.
     #[inline]
     #[must_use]
     pub fn row_bytes(&self, count: i64) -> Option<i64> {
@@ -175,8 +177,8 @@ impl Datatype {
         Some(Span { start, bytes })
     }
 
-    /// How many elements `bytes` packed bytes are, for `MPI_Get_count`; `None` (`MPI_UNDEFINED`) when they end
-    /// inside one (MPI 5.0 section 3.2.5). A datatype without data counts 0 in no bytes.
+    /// How many elements `bytes` packed bytes are, for `MPI_Get_count`; `None` (`MPI_UNDEFINED`) when they
+    /// end inside one (MPI 5.0 section 3.2.5). A datatype without data counts 0 in no bytes.
     #[must_use]
     pub fn count_in(&self, bytes: i64) -> Option<i64> {
         match self.size() {
@@ -185,8 +187,8 @@ impl Datatype {
         }
     }
 
-    /// How many basic elements `bytes` packed bytes are, for `MPI_Get_elements`; `None` when they end inside one
-    /// (MPI 5.0 section 5.1.11).
+    /// How many basic elements `bytes` packed bytes are, for `MPI_Get_elements`; `None` when they end inside
+    /// one (MPI 5.0 section 5.1.11).
     #[must_use]
     pub fn elements_in(&self, bytes: i64) -> Option<i64> {
         let signature = &self.facts.parts.signature;
@@ -200,8 +202,9 @@ impl Datatype {
         }
     }
 
-    /// How many packed bytes `elements` basic elements are: what [`Datatype::elements_in`] counts them in. `None` for a negative
-    /// number and beyond `i64`. A datatype without data has any number of them in no bytes.
+    /// How many packed bytes `elements` basic elements are: what [`Datatype::elements_in`] counts them in.
+    /// `None` for a negative number and beyond `i64`. A datatype without data has any number of them in no
+    /// bytes.
     #[must_use]
     pub fn bytes_of_elements(&self, elements: i64) -> Option<i64> {
         let signature = &self.facts.parts.signature;

@@ -1,7 +1,8 @@
-//! The elements that operators work on, as Rust values: read from bytes at any address, written back likewise.
+//! The elements that operators work on, as Rust values: read from bytes at any address, written back
+//! likewise.
 //!
-//! The kernels in [`reduce`](crate::reduce) are generic over these traits. Reading through byte arrays of constant
-//! size costs nothing and lets the compiler vectorise the loops.
+//! The kernels in [`reduce`](crate::reduce) are generic over these traits. Reading through byte arrays of
+//! constant size costs nothing and lets the compiler vectorise the loops.
 
 use fabric::fold::{Beside, Bytes};
 use half::f16;
@@ -15,8 +16,8 @@ pub(crate) trait Element: Copy {
     fn packed(self) -> Self::Packed;
 }
 
-/// What has a sum and a product. Integers wrap; complex numbers multiply by the school formula, part by part, as
-/// Fortran does and C does without its recovery of infinities.
+/// What has a sum and a product. Integers wrap; complex numbers multiply by the school formula, part by part,
+/// as Fortran does and C does without its recovery of infinities.
 pub(crate) trait Number: Element {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -34,8 +35,8 @@ pub(crate) trait Ordered: Element {
     /// Whether the sign bit is set, of a zero too.
     fn is_negative(self) -> bool;
 
-    /// The lower of the two; a NaN if there is one; of two zeroes the negative one. So the order of the operands
-    /// does not show in the result, but for the bits inside a NaN.
+    /// The lower of the two; a NaN if there is one; of two zeroes the negative one. So the order of the
+    /// operands does not show in the result, but for the bits inside a NaN.
     ///
     /// Conditions are combined by `&` and `|` here and below, so that they are no branches.
     #[inline]
@@ -147,9 +148,9 @@ macro_rules! floating {
     )*};
 }
 
-/// The lower and the higher of two by the instruction that processors have, which gives the second of two zeroes, and the
-/// second where one is no number. Asked both ways round, it gives either; their bits together are a negative zero where one
-/// is, and a NaN where one is.
+/// The lower and the higher of two by the instruction that processors have, which gives the second of two
+/// zeroes, and the second where one is no number. Asked both ways round, it gives either; their bits together
+/// are a negative zero where one is, and a NaN where one is.
 macro_rules! quick {
     () => {
         const IS_QUICK: bool = true;
@@ -287,7 +288,8 @@ impl Ordered for LongDouble {
         !self.is_nan() && !other.is_nan() && self.key() == other.key()
     }
 
-    /// Also true for the bit patterns that the unit refuses as no number: an exponent without its leading bit.
+    /// Also true for the bit patterns that the unit refuses as no number: an exponent without its leading
+    /// bit.
     fn is_nan(self) -> bool {
         let (sign_exponent, mantissa) = self.fields();
         match sign_exponent & EXPONENT {

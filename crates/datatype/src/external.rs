@@ -1,8 +1,8 @@
-//! The data representation `external32`, the same bytes on every machine (MPI 5.0 section 14.5.2): big-endian, in
-//! sizes that the standard fixes, IEEE formats, one element behind the other.
+//! The data representation `external32`, the same bytes on every machine (MPI 5.0 section 14.5.2):
+//! big-endian, in sizes that the standard fixes, IEEE formats, one element behind the other.
 //!
-//! Elements go through a small stage: packed in this machine's formats first, by the layout, then converted run by
-//! run of one kind. The other way round it is the reverse.
+//! Elements go through a small stage: packed in this machine's formats first, by the layout, then converted
+//! run by run of one kind. The other way round it is the reverse.
 
 use fabric::{Payload, UserMemory};
 use thiserror::Error;
@@ -65,7 +65,8 @@ impl Datatype {
     }
 }
 
-/// Converts `count` elements of `source`, which covers their [`Datatype::span`], to external32 at the front of `into`.
+/// Converts `count` elements of `source`, which covers their [`Datatype::span`], to external32 at the front
+/// of `into`.
 ///
 /// # Errors
 /// [`ExternalError`]. What stands before an element that cannot be converted has been written then.
@@ -297,14 +298,14 @@ fn each_part<const FROM: usize, const TO: usize>(
     }
 }
 
-// Both formats have a sign, 15 bits of exponent with one bias, and a fraction; the leading bit is written out in one
-// of them:
+// Both formats have a sign, 15 bits of exponent with one bias, and a fraction; the leading bit is written out
+// in one of them:
 //
 //   x87         s | exponent 15 |                 lead 1 | fraction 63
 //   quadruple   s | exponent 15 | fraction 112
 
-/// An x87 long double as a quadruple one, which holds each of its numbers. What is no number of the format becomes
-/// a NaN.
+/// An x87 long double as a quadruple one, which holds each of its numbers. What is no number of the format
+/// becomes a NaN.
 fn quadruple(native: [u8; 16]) -> u128 {
     let [m0, m1, m2, m3, m4, m5, m6, m7, e0, e1, ..] = native;
     let mantissa = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);

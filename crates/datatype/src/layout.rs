@@ -1,14 +1,14 @@
 //! A datatype compiled: which blocks of bytes, in which order, make up its packed form.
 //!
-//! A layout is a block, a loop over a layout, a list of blocks, or a sequence of layouts. It is brought to a normal
-//! form when it is made: blocks that touch become one, a loop whose rounds touch becomes a block, nested loops with
-//! one common stride become one, a list with a regular step becomes a loop, small parts of a sequence are written
-//! out. So most datatypes end as one to three nested loops round a block, whatever constructors made them, and the
-//! irregular ones as a list.
+//! A layout is a block, a loop over a layout, a list of blocks, or a sequence of layouts. It is brought to a
+//! normal form when it is made: blocks that touch become one, a loop whose rounds touch becomes a block,
+//! nested loops with one common stride become one, a list with a regular step becomes a loop, small parts of
+//! a sequence are written out. So most datatypes end as one to three nested loops round a block, whatever
+//! constructors made them, and the irregular ones as a list.
 //!
-//! Offsets count from the address given to MPI and may be negative. The bounds of a datatype are computed, with
-//! checks, before its layout, so the offset of every byte fits; only the offset of a node alone, without those
-//! round it, may wrap, and is added with that in mind.
+//! Offsets count from the address given to MPI and may be negative. The bounds of a datatype are computed,
+//! with checks, before its layout, so the offset of every byte fits; only the offset of a node alone, without
+//! those round it, may wrap, and is added with that in mind.
 
 use std::fmt;
 use std::ops::Range;
@@ -135,8 +135,8 @@ impl Layout {
         self.depth
     }
 
-    /// How many blocks there are, at most `i64::MAX`. Bytes by blocks is the mean block, which decides between
-    /// moving pieces and packing.
+    /// How many blocks there are, at most `i64::MAX`. Bytes by blocks is the mean block, which decides
+    /// between moving pieces and packing.
     #[must_use]
     pub fn blocks(&self) -> i64 {
         self.blocks
@@ -207,15 +207,16 @@ impl Piece {
     }
 }
 
-/// Where round number `round` begins, the first at `at`. What a place is counted from may lie beyond the numbers,
-/// and then the sums on the way wrap round; the place itself is inside the claim, and the movers check that.
+/// Where round number `round` begins, the first at `at`. What a place is counted from may lie beyond the
+/// numbers, and then the sums on the way wrap round; the place itself is inside the claim, and the movers
+/// check that.
 #[inline]
 pub(crate) fn place(at: i64, round: i64, stride: i64) -> i64 {
     at.wrapping_add(round.wrapping_mul(stride))
 }
 
-/// Moves the packed bytes `range` of however many rounds of `inner`, `stride` apart, the first with its origin at
-/// `at`.
+/// Moves the packed bytes `range` of however many rounds of `inner`, `stride` apart, the first with its
+/// origin at `at`.
 pub(crate) fn repeat(inner: &Layout, stride: i64, at: i64, range: Range<i64>, mover: &mut impl Mover) {
     let each = inner.bytes;
     let (mut round, begun) = (range.start / each, range.start % each);
@@ -353,8 +354,8 @@ impl Layout {
         both && self.offset.checked_add(self.bytes) == Some(next.offset)
     }
 
-    /// Whether the two differ in nothing but their offset. May say no where yes would be true: only one level is
-    /// looked at, so that trees that share their parts are compared quickly.
+    /// Whether the two differ in nothing but their offset. May say no where yes would be true: only one level
+    /// is looked at, so that trees that share their parts are compared quickly.
     fn is_like(&self, other: &Layout) -> bool {
         self.bytes == other.bytes
             && match (&self.shape, &other.shape) {

@@ -1,12 +1,13 @@
 //! Datatypes and their layouts; pack, unpack and the reduction operators.
 //!
 //! A [`Datatype`] says which bytes round an address belong to a message (MPI 5.0 chapter 5). It is made of
-//! [`Predefined`] ones by the constructors of [`Datatype`], is immutable and cheap to clone. When it is made, its
-//! type map is compiled to a [`Layout`] of nested strided loops; [`pack`] and [`unpack`] run that layout, may stop
-//! at any byte and go on there. An [`Operator`] combines elements of a predefined datatype ([`reduce`]).
+//! [`Predefined`] ones by the constructors of [`Datatype`], is immutable and cheap to clone. When it is made,
+//! its type map is compiled to a [`Layout`] of nested strided loops; [`pack`] and [`unpack`] run that layout,
+//! may stop at any byte and go on there. An [`Operator`] combines elements of a predefined datatype
+//! ([`reduce`]).
 //!
-//! **Invariant:** this crate makes no system call and knows neither handles nor communicators. Its only `unsafe`
-//! is the arithmetic of 80-bit long doubles, in one small module.
+//! **Invariant:** this crate makes no system call and knows neither handles nor communicators. Its only
+//! `unsafe` is the arithmetic of 80-bit long doubles, in one small module.
 #![deny(unsafe_code)]
 
 mod basic;

@@ -78,22 +78,24 @@ impl Operator {
         }
     }
 
-    /// Whether collective operations may use it. `MPI_REPLACE` and `MPI_NO_OP` belong to accumulate operations.
+    /// Whether collective operations may use it. `MPI_REPLACE` and `MPI_NO_OP` belong to accumulate
+    /// operations.
     #[inline]
     #[must_use]
     pub fn is_collective(self) -> bool {
         !matches!(self, Operator::Replace | Operator::NoOperation)
     }
 
-    /// Whether the order of the operands makes no difference; so it is for all but `MPI_REPLACE` and `MPI_NO_OP`.
+    /// Whether the order of the operands makes no difference; so it is for all but `MPI_REPLACE` and
+    /// `MPI_NO_OP`.
     #[must_use]
     pub fn is_commutative(self) -> bool {
         self.is_collective()
     }
 
-    /// Whether it may be used with elements of this datatype. Predefined operators take predefined datatypes only
-    /// (MPI 5.0 section 6.9.2); what a constructor made is refused, also a duplicate. [`Pair`](crate::Pair) is for searches
-    /// among pairs without a name.
+    /// Whether it may be used with elements of this datatype. Predefined operators take predefined datatypes
+    /// only (MPI 5.0 section 6.9.2); what a constructor made is refused, also a duplicate.
+    /// [`Pair`](crate::Pair) is for searches among pairs without a name.
     #[must_use]
     pub fn is_legal(self, datatype: &Datatype) -> bool {
         datatype.predefined().is_some_and(|predefined| self.is_legal_for(predefined))
@@ -106,14 +108,15 @@ impl Operator {
         crate::reduce::is_computable(predefined.basic()) && self.accepts(predefined.class())
     }
 
-    /// Whether the standard's table (MPI 5.0 section 6.9.2) has this operator for this predefined datatype. Programs are
-    /// portable with such pairs alone; [`Operator::is_legal_for`] takes more.
+    /// Whether the standard's table (MPI 5.0 section 6.9.2) has this operator for this predefined datatype.
+    /// Programs are portable with such pairs alone; [`Operator::is_legal_for`] takes more.
     #[must_use]
     pub fn is_standard_for(self, predefined: Predefined) -> bool {
         self.is_in_table(predefined.class())
     }
 
-    /// The table of MPI 5.0 section 6.9.2, and what MPICH and Open MPI both take beyond it: `tables/operators.csv`.
+    /// The table of MPI 5.0 section 6.9.2, and what MPICH and Open MPI both take beyond it:
+    /// `tables/operators.csv`.
     #[inline]
     fn accepts(self, class: Class) -> bool {
         let is_beyond = match class {

@@ -1,8 +1,8 @@
 //! Pack and unpack: between elements in memory and their bytes in a row.
 //!
-//! The memory side is a claim on exactly the bytes of [`Datatype::span`], so a datatype that begins before the
-//! address given to MPI needs no negative offset here. Both directions may begin at any packed byte and end at
-//! any, so a message is packed slot by slot and unpacked as it arrives.
+//! The memory side is a claim on exactly the bytes of [`Datatype::span`], so a datatype that begins before
+//! the address given to MPI needs no negative offset here. Both directions may begin at any packed byte and
+//! end at any, so a message is packed slot by slot and unpacked as it arrives.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ pub enum ShortClaim {
     Span(#[from] DatatypeError),
 }
 
-/// Packs `count` elements of `source` into `into`, beginning at packed byte `from`, as far as both reach. Returns
-/// the number of bytes written to the front of `into`.
+/// Packs `count` elements of `source` into `into`, beginning at packed byte `from`, as far as both reach.
+/// Returns the number of bytes written to the front of `into`.
 ///
 /// `source` covers [`Datatype::span`] of `count` elements.
 ///
@@ -74,8 +74,8 @@ pub fn pack_memory(
     }
 }
 
-/// Unpacks `packed`, which begins at packed byte `at` of the message, to where it belongs in `count` elements of
-/// `into`, as far as both reach. Returns the number of bytes taken from the front of `packed`.
+/// Unpacks `packed`, which begins at packed byte `at` of the message, to where it belongs in `count` elements
+/// of `into`, as far as both reach. Returns the number of bytes taken from the front of `packed`.
 ///
 /// `into` covers [`Datatype::span`] of `count` elements. Bytes in the gaps stay as they are.
 ///
@@ -96,8 +96,9 @@ pub fn unpack(
     }
 }
 
-/// Names the blocks of the packed bytes `range` of `count` elements, in packed order: where each begins, counted
-/// from the start of [`Datatype::span`], and its length in bytes. For those who move pieces themselves.
+/// Names the blocks of the packed bytes `range` of `count` elements, in packed order: where each begins,
+/// counted from the start of [`Datatype::span`], and its length in bytes. For those who move pieces
+/// themselves.
 ///
 /// # Errors
 /// A negative count, or a span beyond 64 bits.
@@ -169,8 +170,9 @@ fn claimed_short(claimed: usize, span: Span) -> bool {
     i64::try_from(claimed).is_ok_and(|claimed| claimed < span.bytes)
 }
 
-// The movers check every block against both ends all the same, since a claim is all that stands between a wrong
-// offset and somebody else's memory. The check is one well-predicted branch, and one for all blocks of a loop.
+// The movers check every block against both ends all the same, since a claim is all that stands between a
+// wrong offset and somebody else's memory. The check is one well-predicted branch, and one for all blocks of
+// a loop.
 
 struct Packing<'a> {
     source: Payload<'a>,

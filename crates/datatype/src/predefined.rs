@@ -1,7 +1,7 @@
 //! The predefined datatypes: one table with the name, the class and the number format of each.
 //!
-//! The rows stand in the order of the standard ABI's numbers, but know none of them: which handle means which row
-//! is the affair of the ABI room.
+//! The rows stand in the order of the standard ABI's numbers, but know none of them: which handle means which
+//! row is the affair of the ABI room.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -27,8 +27,8 @@ pub enum Class {
     MultiLanguage,
     /// A value with an index, for the operators that search.
     Pair,
-    /// C's `char`. The standard means a printable character, which no operator combines; every library combines it as a
-    /// small integer.
+    /// C's `char`. The standard means a printable character, which no operator combines; every library
+    /// combines it as a small integer.
     CCharacter,
     /// Other printable characters: no operator combines them.
     Character,
@@ -144,8 +144,8 @@ impl Predefined {
 
     /// Its number format.
     ///
-    /// Fortran datatypes have the sizes that gfortran gives them without options: 4 bytes for `INTEGER`, `REAL`
-    /// and `LOGICAL`, 8 for `DOUBLE PRECISION`.
+    /// Fortran datatypes have the sizes that gfortran gives them without options: 4 bytes for `INTEGER`,
+    /// `REAL` and `LOGICAL`, 8 for `DOUBLE PRECISION`.
     #[inline]
     #[must_use]
     pub fn basic(self) -> Basic {

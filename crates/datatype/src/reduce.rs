@@ -158,9 +158,10 @@ pub fn reduce_packed(
     combine(operator, predefined, Operands { left: incoming.part(0, bytes), right: None, out: inout })
 }
 
-/// Combines packed elements: `out = left op right`, or `out = left op out` where there is no `right`, as many whole elements as all of
-/// them hold. `out` overlaps neither operand. One element of four or eight bytes takes a few instructions; any rank that combines the
-/// same operands in the same order gets the same bits, also inside a NaN, as long as all combine as many elements at a time.
+/// Combines packed elements: `out = left op right`, or `out = left op out` where there is no `right`, as many
+/// whole elements as all of them hold. `out` overlaps neither operand. One element of four or eight bytes
+/// takes a few instructions; any rank that combines the same operands in the same order gets the same bits,
+/// also inside a NaN, as long as all combine as many elements at a time.
 ///
 /// # Errors
 /// [`ReduceError::NotDefined`]; nothing is written then.

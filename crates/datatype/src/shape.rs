@@ -67,7 +67,8 @@ impl Shape {
         }
     }
 
-    /// Whether values are sent as they stand in memory: there are no gaps, and fields come in the order of memory.
+    /// Whether values are sent as they stand in memory: there are no gaps, and fields come in the order of
+    /// memory.
     #[must_use]
     pub const fn is_dense(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! The sequence of basic elements of a datatype, without their places: what `MPI_Get_elements` counts, and what
-//! `external32` converts.
+//! The sequence of basic elements of a datatype, without their places: what `MPI_Get_elements` counts, and
+//! what `external32` converts.
 //!
 //! Kept as a tree that repeats parts instead of writing them out, so that a million structs cost one node.
 
@@ -115,7 +115,8 @@ impl Signature {
         self.external_bytes
     }
 
-    /// Names the elements of `count` times this, in order: so many of one kind, then of the next. None is a pair.
+    /// Names the elements of `count` times this, in order: so many of one kind, then of the next. None is a
+    /// pair.
     pub(crate) fn each_run<E>(
         &self,
         count: i64,

@@ -9,8 +9,8 @@
 //!          the leading 1 is written out
 //! ```
 
-/// Bytes of a long double in memory, of which the first ten are the number. Results have zeroes in the others, so
-/// that equal operands give equal bytes.
+/// Bytes of a long double in memory, of which the first ten are the number. Results have zeroes in the
+/// others, so that equal operands give equal bytes.
 pub(crate) type Bytes = [u8; 16];
 
 /// Whether this machine computes with them: `long double` is the x87 format on x86-64 alone.
@@ -21,9 +21,9 @@ macro_rules! computed {
     ($instruction:literal, $left:expr, $right:expr) => {{
         let (left, right) = ($left, $right);
         let mut result: Bytes = [0; 16];
-        // SAFETY: the three addresses are those of live local arrays of 16 bytes, of which the instructions read
-        // and write ten. The register stack is empty at every call boundary by the ABI and is left empty: two
-        // loads, one operation that pops, one store that pops. All of it is declared as clobbered.
+        // SAFETY: the three addresses are those of live local arrays of 16 bytes, of which the instructions
+        // read and write ten. The register stack is empty at every call boundary by the ABI and is left
+        // empty: two loads, one operation that pops, one store that pops. All of it is declared as clobbered.
         unsafe {
             std::arch::asm!(
                 "fld tbyte ptr [{left}]",
@@ -42,7 +42,8 @@ macro_rules! computed {
     }};
 }
 
-/// `left + right`, rounded as the machine is set (to nearest, 64 bits of mantissa, unless a program changes it).
+/// `left + right`, rounded as the machine is set (to nearest, 64 bits of mantissa, unless a program changes
+/// it).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn sum(left: Bytes, right: Bytes) -> Bytes {
     computed!("faddp st(1), st", left, right)

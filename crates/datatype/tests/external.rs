@@ -1,4 +1,5 @@
-//! external32 of random nested datatypes against an interpreter of the type map, element by element, both ways.
+//! external32 of random nested datatypes against an interpreter of the type map, element by element, both
+//! ways.
 
 mod plans;
 

@@ -1,5 +1,5 @@
-//! Random nested datatypes against the definition of a type map, entry by entry (MPI 5.0 section 5.1): bounds,
-//! packing in any pieces, unpacking in any pieces, blocks, counts.
+//! Random nested datatypes against the definition of a type map, entry by entry (MPI 5.0 section 5.1):
+//! bounds, packing in any pieces, unpacking in any pieces, blocks, counts.
 
 mod plans;
 

@@ -21,8 +21,8 @@ fn expand(input: &DeriveInput) -> Result<proc_macro2::TokenStream> {
     let types = fields.iter().map(|field| &field.ty);
     let (generics, arguments, conditions) = input.generics.split_for_impl();
     Ok(quote! {
-        // SAFETY: each field is a datatype, so any bytes are a value of it; nothing else is told of than the fields,
-        // with the places that the compiler gives them.
+        // SAFETY: each field is a datatype, so any bytes are a value of it; nothing else is told of than the
+        // fields, with the places that the compiler gives them.
         unsafe impl #generics ::weft::Datatype for #name #arguments #conditions {
             const SHAPE: &'static ::weft::shape::Shape = &::weft::shape::Shape::Record {
                 bytes: ::core::mem::size_of::<Self>(),

@@ -1,4 +1,5 @@
-//! Changes of elements at one blow, and what each does: one definition for whoever does them here, or checks others.
+//! Changes of elements at one blow, and what each does: one definition for whoever does them here, or checks
+//! others.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
@@ -136,7 +137,8 @@ impl Atomic {
         !(self.change.is_of_bits() && matches!(self.scalar, Scalar::F32 | Scalar::F64))
     }
 
-    /// Changes the elements `there`, of which `operand` and `compare` have as many, or none where they are not looked at.
+    /// Changes the elements `there`, of which `operand` and `compare` have as many, or none where they are
+    /// not looked at.
     ///
     /// # Panics
     /// For one that is not defined.

@@ -1,4 +1,5 @@
-//! One suite for every fabric. A test says how to open two ends ([`Pair`]), and `fabric::conformance!(MyPair);`.
+//! One suite for every fabric. A test says how to open two ends ([`Pair`]), and
+//! `fabric::conformance!(MyPair);`.
 //!
 //! Both ends run in one thread, so a fabric that blocks fails here at once. Every wait is bounded in turns.
 
@@ -135,8 +136,8 @@ pub fn keeps_order_across_sizes<P: Pair>() {
     }
 }
 
-/// Messages of all kinds, taken by looks and polls in turn, come once each and in order; a look takes only what its
-/// reader wants, and one that finds nothing loses nothing.
+/// Messages of all kinds, taken by looks and polls in turn, come once each and in order; a look takes only
+/// what its reader wants, and one that finds nothing loses nothing.
 pub fn looks_leave_what_is_not_taken<P: Pair>() {
     let mut wire = Wired::open::<P>();
     let messages = if cfg!(miri) { 20 } else { 400 };
@@ -187,8 +188,8 @@ pub fn looks_leave_what_is_not_taken<P: Pair>() {
     assert_eq!(looked > 0, promised, "{looked} of {messages} messages were found by looks");
 }
 
-/// Messages that are made where they go come whole and in order among others; a fabric says where it cannot, and the
-/// message is not made then.
+/// Messages that are made where they go come whole and in order among others; a fabric says where it cannot,
+/// and the message is not made then.
 pub fn makes_messages_on_their_way<P: Pair>() {
     let mut wire = Wired::open::<P>();
     let piece = wire.left.limits(wire.to_right).piece_bytes_max;
@@ -274,7 +275,8 @@ pub fn busy_passes_and_nothing_is_lost<P: Pair>() {
     }
 }
 
-/// A sender that always has more to send, to a receiver that takes one message where many come: all of them pass.
+/// A sender that always has more to send, to a receiver that takes one message where many come: all of them
+/// pass.
 pub fn a_flood_passes_a_receiver_that_takes_little<P: Pair>() {
     let mut wire = Wired::open::<P>();
     let data = pattern(4000, 5);
@@ -317,7 +319,8 @@ pub fn drops_what_has_no_room<P: Pair>() {
     assert_eq!(wire.take_right(), (numbered(2), b"next".to_vec()));
 }
 
-/// A peer reads exposed memory, whole and in parts, or is told that it may not; never beyond its end silently.
+/// A peer reads exposed memory, whole and in parts, or is told that it may not; never beyond its end
+/// silently.
 pub fn pulls_what_was_exposed<P: Pair>() {
     let mut wire = Wired::open::<P>();
     if !wire.right.limits(wire.to_left).pull {

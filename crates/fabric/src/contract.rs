@@ -25,10 +25,11 @@ impl<T: Copy + fmt::Debug + Send + 'static> Lane for T {}
 
 /// A way to move bytes between peers.
 ///
-/// **Order.** Messages posted on one lane arrive in the order they were posted. Nothing is said about different
-/// peers. **Reliability.** Every message for which [`Posted::Sent`] was answered arrives once and unchanged, or
-/// [`Sink::lost`] tells of the peer. **Progress.** Only `post`, `resume`, `pull` and `poll` do anything; a fabric
-/// has no threads. **Blocking.** No call waits for another process, except `connect` within its own time limit.
+/// **Order.** Messages posted on one lane arrive in the order they were posted. Nothing is said about
+/// different peers. **Reliability.** Every message for which [`Posted::Sent`] was answered arrives once and
+/// unchanged, or [`Sink::lost`] tells of the peer. **Progress.** Only `post`, `resume`, `pull` and `poll` do
+/// anything; a fabric has no threads. **Blocking.** No call waits for another process, except `connect`
+/// within its own time limit.
 pub trait Fabric: Send {
     /// How to reach one peer: a few bytes, chosen by `connect`.
     type Lane: Lane;
@@ -57,18 +58,21 @@ pub trait Fabric: Send {
     /// Sends a message of one header and any number of payload bytes.
     ///
     /// [`Posted::Sent`]: the payload's memory is free again. [`Posted::Partly`]`(n)`: the header and the first `n`
-    /// bytes are taken; the caller must go on with `resume(lane, rest)` before it posts anything else on this lane,
-    /// and the rest must be the same bytes. [`Posted::Busy`]: nothing was taken; ask again after a `poll`.
+    /// bytes are taken; the caller must go on with `resume(lane, rest)` before it posts anything else on this
+    /// lane, and the rest must be the same bytes. [`Posted::Busy`]: nothing was taken; ask again after a
+    /// `poll`.
     fn post(&mut self, lane: Self::Lane, header: &Header, payload: Payload<'_>) -> Posted;
 
-    /// Goes on with the message that `post` took partly; `rest` is what was not taken yet, never empty. Nothing taken
-    /// is [`Posted::Busy`], so that a caller who goes on while there is progress does not go on for ever.
+    /// Goes on with the message that `post` took partly; `rest` is what was not taken yet, never empty.
+    /// Nothing taken is [`Posted::Busy`], so that a caller who goes on while there is progress does not go on
+    /// for ever.
     fn resume(&mut self, lane: Self::Lane, rest: Payload<'_>) -> Posted;
 
-    /// Sends a message whose payload of `bytes` bytes `write` puts into memory of the fabric, which is the room that it
-    /// is given: so it need not stand in a row anywhere before. [`Posted::Sent`] and [`Posted::Busy`] mean what they mean
-    /// for `post`, and a message is never taken partly. `None` where the fabric has no such memory for that many bytes:
-    /// nothing has happened, and `post` does it. `write` is called at most once, and writes all of it.
+    /// Sends a message whose payload of `bytes` bytes `write` puts into memory of the fabric, which is the
+    /// room that it is given: so it need not stand in a row anywhere before. [`Posted::Sent`] and
+    /// [`Posted::Busy`] mean what they mean for `post`, and a message is never taken partly. `None` where the
+    /// fabric has no such memory for that many bytes: nothing has happened, and `post` does it. `write` is
+    /// called at most once, and writes all of it.
     fn post_made(
         &mut self,
         _lane: Self::Lane,
@@ -83,11 +87,11 @@ pub trait Fabric: Send {
     /// Returns the number of things that happened; 0 means that nothing did.
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize;
 
-    /// Shows `reader` the next message of the peer at the end of `lane`, if it is there as a whole, and reports
-    /// nothing else. A message that `reader` answers with `None` stays where it is, for a `poll`.
+    /// Shows `reader` the next message of the peer at the end of `lane`, if it is there as a whole, and
+    /// reports nothing else. A message that `reader` answers with `None` stays where it is, for a `poll`.
     ///
-    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is there; where
-    /// `limits(lane).look` does not hold, it always does.
+    /// A look costs less than a `poll` and must not be the only thing that is done. It may miss what is
+    /// there; where `limits(lane).look` does not hold, it always does.
     fn look<R>(
         &mut self,
         _lane: Self::Lane,
@@ -96,15 +100,16 @@ pub trait Fabric: Send {
         Looked::Nothing
     }
 
-    /// Looks for peers that have ended without a word. Called by who has waited for a while; what it finds, the next
-    /// `poll` reports as [`Sink::lost`]. True where it is worth to connect to those who are waited for and were never
-    /// spoken to, since others cannot be looked for.
+    /// Looks for peers that have ended without a word. Called by who has waited for a while; what it finds,
+    /// the next `poll` reports as [`Sink::lost`]. True where it is worth to connect to those who are waited
+    /// for and were never spoken to, since others cannot be looked for.
     fn call_roll(&mut self) -> bool {
         false
     }
 
-    /// Somebody who knows it says that the process has ended. True: the next `poll` reports it as [`Sink::lost`], unless it
-    /// was. False where this fabric has nothing to do with it. Called when what it has sent before was polled.
+    /// Somebody who knows it says that the process has ended. True: the next `poll` reports it as
+    /// [`Sink::lost`], unless it was. False where this fabric has nothing to do with it. Called when what it
+    /// has sent before was polled.
     fn bury(&mut self, _peer: Peer, _error: FabricError) -> bool {
         false
     }
@@ -112,9 +117,10 @@ pub trait Fabric: Send {
     /// What a thread sleeps on when nothing comes.
     fn bell(&self) -> Self::Bell;
 
-    /// Describes `memory`, so that the peer at the end of `lane` may read it while the description is in use, where
-    /// `limits(lane).pull` holds there. Whoever exposes keeps the memory alive until the peer has said that it is done
-    /// or is lost, and then says so by [`Fabric::conceal`]. The answer is the default where the memory cannot be read.
+    /// Describes `memory`, so that the peer at the end of `lane` may read it while the description is in use,
+    /// where `limits(lane).pull` holds there. Whoever exposes keeps the memory alive until the peer has said
+    /// that it is done or is lost, and then says so by [`Fabric::conceal`]. The answer is the default where
+    /// the memory cannot be read.
     fn expose(&mut self, _lane: Self::Lane, _memory: Payload<'_>) -> Exposed {
         Exposed::default()
     }
@@ -122,11 +128,11 @@ pub trait Fabric: Send {
     /// What was exposed to `peer` is not read any more.
     fn conceal(&mut self, _peer: Peer, _exposed: Exposed) {}
 
-    /// Reads `into.bytes()` bytes of what the peer exposed, from `offset` on. `exposed` comes from the peer and is
-    /// checked by the fabric or by the kernel, never believed.
+    /// Reads `into.bytes()` bytes of what the peer exposed, from `offset` on. `exposed` comes from the peer
+    /// and is checked by the fabric or by the kernel, never believed.
     ///
-    /// Where [`Pulled::Underway`] is answered, the bytes come later, and [`Sink::pulled`] tells with `ticket` when they
-    /// have. Until then the memory behind `into` belongs to the fabric.
+    /// Where [`Pulled::Underway`] is answered, the bytes come later, and [`Sink::pulled`] tells with `ticket`
+    /// when they have. Until then the memory behind `into` belongs to the fabric.
     fn pull(
         &mut self,
         _lane: Self::Lane,
@@ -138,20 +144,21 @@ pub trait Fabric: Send {
         Pulled::Refused
     }
 
-    /// Whether a payload that is longer than what is sent at once is better sent so nevertheless: all of it is taken at one
-    /// stroke now, and is there sooner than if it were pulled.
+    /// Whether a payload that is longer than what is sent at once is better sent so nevertheless: all of it
+    /// is taken at one stroke now, and is there sooner than if it were pulled.
     fn takes_at_once(&mut self, _lane: Self::Lane, _payload: Payload<'_>) -> bool {
         false
     }
 
-    /// Whether so many bytes that the peer exposed are sooner here if it posts them than if they are pulled, where it does
-    /// nothing else meanwhile.
+    /// Whether so many bytes that the peer exposed are sooner here if it posts them than if they are pulled,
+    /// where it does nothing else meanwhile.
     fn rather_posted(&mut self, _lane: Self::Lane, _exposed: Exposed, _bytes: usize) -> bool {
         false
     }
 
-    /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side pulls
-    /// others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull` does it all.
+    /// Describes `into` so that the peer who exposed a message may bring parts of it there while this side
+    /// pulls others ([`Fabric::pull_shared`]). `None` where that cannot be, or is not worth it: then `pull`
+    /// does it all.
     fn invite(&mut self, _lane: Self::Lane, _exposed: Exposed, _into: &UserMemory) -> Option<Exposed> {
         None
     }
@@ -167,8 +174,9 @@ pub trait Fabric: Send {
         PulledShared::Refused { peer_brings: false }
     }
 
-    /// Brings parts of `memory`, which this process has exposed, to a peer that has sent the invitation, until all
-    /// are taken care of. `invitation` comes from the peer and is checked by the fabric or by the kernel.
+    /// Brings parts of `memory`, which this process has exposed, to a peer that has sent the invitation,
+    /// until all are taken care of. `invitation` comes from the peer and is checked by the fabric or by the
+    /// kernel.
     fn bring(&mut self, _lane: Self::Lane, _invitation: Exposed, _memory: Payload<'_>) -> Brought {
         Brought { claimed: false, bytes: 0 }
     }
@@ -178,8 +186,8 @@ pub trait Fabric: Send {
         true
     }
 
-    /// The same, and tells peers that this process goes, where that spares them to wait for it. Called until it is true,
-    /// with polls between; nothing is posted any more.
+    /// The same, and tells peers that this process goes, where that spares them to wait for it. Called until
+    /// it is true, with polls between; nothing is posted any more.
     fn leave(&mut self) -> bool {
         self.flush()
     }
@@ -192,15 +200,16 @@ pub trait Sink {
     /// A whole message. The payload is gone when this returns.
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>);
 
-    /// The beginning of a message of `bytes` payload bytes that comes in pieces. The answer is where the fabric
-    /// writes them; where the room is smaller, the rest is dropped. One message per peer can be under way.
+    /// The beginning of a message of `bytes` payload bytes that comes in pieces. The answer is where the
+    /// fabric writes them; where the room is smaller, the rest is dropped. One message per peer can be under
+    /// way.
     fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory;
 
     /// The message that was arriving from this peer is complete.
     fn landed(&mut self, from: Peer);
 
-    /// Whether what somebody waits for has come: a fabric may stop here and leave the rest for the next `poll`,
-    /// where it costs no copy if its receive is posted by then.
+    /// Whether what somebody waits for has come: a fabric may stop here and leave the rest for the next
+    /// `poll`, where it costs no copy if its receive is posted by then.
     fn enough(&self) -> bool {
         false
     }
@@ -208,11 +217,12 @@ pub trait Sink {
     /// A pull that was under way is over. `whole`: all bytes are in place; else nothing can be said of them.
     fn pulled(&mut self, _from: Peer, _ticket: u64, _whole: bool) {}
 
-    /// An operation on memory of a peer that was under way is over ([`OneSided`](crate::OneSided)), well or not.
+    /// An operation on memory of a peer that was under way is over ([`OneSided`](crate::OneSided)), well or
+    /// not.
     fn done(&mut self, _peer: Peer, _ticket: u64, _outcome: Result<(), FabricError>) {}
 
-    /// Nothing more will come from this peer or reach it; what was arriving will not land. Pulls from it and operations
-    /// on its memory that were under way have been told of before.
+    /// Nothing more will come from this peer or reach it; what was arriving will not land. Pulls from it and
+    /// operations on its memory that were under way have been told of before.
     fn lost(&mut self, peer: Peer, error: FabricError);
 }
 
@@ -280,7 +290,8 @@ pub struct Brought {
 pub struct Limits {
     /// Up to here a payload is best sent at once (eager); above, it should wait for its receiver.
     pub eager_bytes_max: usize,
-    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of so many bytes.
+    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of so many
+    /// bytes.
     pub piece_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
@@ -304,7 +315,8 @@ pub struct Exposed {
     pub words: [u64; 2],
 }
 
-/// What a waiting thread sleeps on: a futex, a poller. Usable without the fabric, so that no lock is held asleep.
+/// What a waiting thread sleeps on: a futex, a poller. Usable without the fabric, so that no lock is held
+/// asleep.
 ///
 /// The order of calls: `arm`, then look once more for work, then `sleep` if there is none, then `disarm`.
 /// Whatever arrives after `arm` makes `sleep` return at once or soon.

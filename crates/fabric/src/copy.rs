@@ -1,11 +1,11 @@
 //! Copies between a program's memory, a rank's own and what ranks share.
 
-/// Copies `bytes` bytes, from and to memory that may overlap. Up to 32 go as at most two whole words or vectors,
-/// which spares the call of a general copy in the path of small messages.
+/// Copies `bytes` bytes, from and to memory that may overlap. Up to 32 go as at most two whole words or
+/// vectors, which spares the call of a general copy in the path of small messages.
 ///
 /// # Safety
-/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the bytes
-/// copied are any mixture of old and new.
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
@@ -29,7 +29,8 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`copy`], to memory that another core reads next, and has read before: its caches hold what is written over. The two do not overlap.
+/// As [`copy`], to memory that another core reads next, and has read before: its caches hold what is written
+/// over. The two do not overlap.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -140,7 +141,8 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     // Vectors of the target are whole from the second one on.
     let first = size_of::<Vector>() - to.addr() % size_of::<Vector>();
     let last = bytes - size_of::<Step>();
-    // SAFETY: all that is read and written lies within what the caller vouches for: at the beginning, at `at < last`, or at `last`.
+    // SAFETY: all that is read and written lies within what the caller vouches for: at the beginning, at `at
+    // < last`, or at `last`.
     unsafe {
         to.cast::<Vector>().write_unaligned(from.cast::<Vector>().read_unaligned());
         let mut at = first;
@@ -152,8 +154,8 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Whether rows that are written together take less time a line of each at a time than one after the other: not on processors on which
-/// the instruction for strings of bytes is quicker than lines (decisions/0003).
+/// Whether rows that are written together take less time a line of each at a time than one after the other:
+/// not on processors on which the instruction for strings of bytes is quicker than lines (decisions/0003).
 #[inline]
 pub fn are_rows_abreast() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -162,12 +164,13 @@ pub fn are_rows_abreast() -> bool {
     true
 }
 
-/// Copies `bytes` bytes in each of up to three rows, from the first address to the second, a line of each row at a time where the
-/// processor has vectors for it. A core waits for lines that another one has written, and meanwhile copies what it has itself.
+/// Copies `bytes` bytes in each of up to three rows, from the first address to the second, a line of each row
+/// at a time where the processor has vectors for it. A core waits for lines that another one has written, and
+/// meanwhile copies what it has itself.
 ///
 /// # Safety
-/// Each row is as for [`copy`], but that no row is written where it or another one is read; else what is copied is any mixture of
-/// what stands there before and afterwards.
+/// Each row is as for [`copy`], but that no row is written where it or another one is read; else what is
+/// copied is any mixture of what stands there before and afterwards.
 pub unsafe fn copy_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if ROWS > 1 && bytes >= LINE && std::arch::is_x86_feature_detected!("avx") {
@@ -189,7 +192,8 @@ pub unsafe fn copy_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS]
 unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
     type Line = [[u8; 32]; 2];
     const { assert!(1 <= ROWS && ROWS <= 3 && LINE == size_of::<Line>()) };
-    // All is read before anything is written: a processor takes a store for one that a load needs where both are as far behind a page.
+    // All is read before anything is written: a processor takes a store for one that a load needs where both
+    // are as far behind a page.
     let step = |at: usize| {
         // SAFETY: there are `at` and a line of each row, as the caller has vouched.
         unsafe {
@@ -214,7 +218,8 @@ unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], b
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE: usize = 64;
 
-/// How much C libraries may copy by that instruction: from some length on, and up to where it exceeds a cache.
+/// How much C libraries may copy by that instruction: from some length on, and up to where it exceeds a
+/// cache.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const OWN: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
 /// From here on that instruction is quicker than vectors, where it always is as quick as it can be.

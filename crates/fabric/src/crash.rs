@@ -1,7 +1,7 @@
 //! Crash points: the steps of the library at which a test ends a process (docs/decisions/0018).
 //!
-//! [`point`] stands wherever others can tell whether a process has died before or behind it. With the feature `crash-points` it
-//! counts; in every other build it is nothing.
+//! [`point`] stands wherever others can tell whether a process has died before or behind it. With the feature
+//! `crash-points` it counts; in every other build it is nothing.
 
 /// The process may die here: what stands above is done then, what stands below is not.
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Elements of one memory combined with those of another, in one pass: `inout = with(incoming, inout)`.
 //!
-//! What the elements mean knows whoever calls; here they are arrays of bytes. The loop is compiled once for every
-//! processor and for those with vectors of 32 and of 64 bytes, and which one runs is asked of the processor. Elements do not know of
-//! each other, so all of them give the same bits.
+//! What the elements mean knows whoever calls; here they are arrays of bytes. The loop is compiled once for
+//! every processor and for those with vectors of 32 and of 64 bytes, and which one runs is asked of the
+//! processor. Elements do not know of each other, so all of them give the same bits.
 
 use crate::{Payload, UserMemory};
 
@@ -33,7 +33,8 @@ pub fn front<B: Bytes>(payload: Payload<'_>) -> Option<B> {
     (size_of::<B>() <= payload.bytes()).then(|| unsafe { payload.start().cast::<B>().read() })
 }
 
-/// Combines as many elements as both hold: `inout[i] = with(incoming[i], inout[i])`. `with` is best small and inlined.
+/// Combines as many elements as both hold: `inout[i] = with(incoming[i], inout[i])`. `with` is best small and
+/// inlined.
 ///
 /// The two may overlap; each element is read before it is written then.
 #[inline]
@@ -43,8 +44,9 @@ pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl 
     unsafe { each_by_longest_vectors::<B, true, false>(from, to, to, count, with) }
 }
 
-/// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold. `out` is best apart
-/// from both. If these are all that it holds, an [offer](UserMemory::offer) to write over an operand, too, is taken.
+/// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold.
+/// `out` is best apart from both. If these are all that it holds, an [offer](UserMemory::offer) to write over
+/// an operand, too, is taken.
 #[inline]
 pub fn fold_into<B: Bytes>(
     left: Payload<'_>,
@@ -75,8 +77,8 @@ pub fn fold_into<B: Bytes>(
 
 /// As [`fold`], where `with` gives one of the two by a comparison.
 ///
-/// Compilers make stores under a mask of that where vectors are wide, and on some processors these take many times as long
-/// as what they save. Vectors of 16 bytes have no such stores.
+/// Compilers make stores under a mask of that where vectors are wide, and on some processors these take many
+/// times as long as what they save. Vectors of 16 bytes have no such stores.
 #[inline]
 pub fn fold_choosing<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl Fn(B, B) -> B) {
     let (from, to, count) = elements(incoming, inout);
@@ -97,8 +99,8 @@ enum Vectors {
     Of64,
 }
 
-/// Those of this processor, for so many bytes. The first processors with vectors of 64 bytes run slower for a while once they have met
-/// one; those that have AVX-512 VBMI2 as well do not.
+/// Those of this processor, for so many bytes. The first processors with vectors of 64 bytes run slower for a
+/// while once they have met one; those that have AVX-512 VBMI2 as well do not.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn vectors_for(bytes: usize) -> Vectors {
@@ -203,12 +205,13 @@ unsafe fn each_by_16_bytes<B: Bytes, const OVER: bool, const APART: bool>(
     unsafe { each::<B, OVER, APART>(one, other, to, count, with) }
 }
 
-/// The loop: what comes of one operand and the other is written OVER the other, or to memory APART from both, or to both. Which of these is
-/// known when it is compiled, since a compiler that is told of one memory by two names takes an element at a time.
+/// The loop: what comes of one operand and the other is written OVER the other, or to memory APART from both,
+/// or to both. Which of these is known when it is compiled, since a compiler that is told of one memory by
+/// two names takes an element at a time.
 ///
 /// # Safety
-/// Both operands are readable, and what is written is writable, for `count` elements. Others may write there meanwhile; then results are
-/// made of any mixture of old and new bytes.
+/// Both operands are readable, and what is written is writable, for `count` elements. Others may write there
+/// meanwhile; then results are made of any mixture of old and new bytes.
 #[inline(always)]
 unsafe fn each<B: Bytes, const OVER: bool, const APART: bool>(
     one: *const B,

@@ -2,13 +2,14 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Which host a process is on: 8 bytes for the boot of the kernel, 8 for the network namespace that it is seen through.
+/// Which host a process is on: 8 bytes for the boot of the kernel, 8 for the network namespace that it is
+/// seen through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostIdentity(pub [u8; 16]);
 
 impl HostIdentity {
-    /// That of this process. Where the kernel does not tell, random bytes: then no other process is taken for a neighbour,
-    /// which costs time and breaks nothing.
+    /// That of this process. Where the kernel does not tell, random bytes: then no other process is taken for
+    /// a neighbour, which costs time and breaks nothing.
     #[must_use]
     pub fn here() -> HostIdentity {
         let namespace = std::fs::read_link("/proc/self/ns/net");

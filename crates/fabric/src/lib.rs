@@ -1,10 +1,11 @@
 //! The contract between the messaging engine and whatever moves bytes: the trait [`Fabric`], what a fabric
-//! carries ([`Header`], [`Payload`]), what it reports ([`Sink`]) and what it can do ([`Limits`]). Some fabrics also use
-//! memory of peers without their doing ([`OneSided`]).
+//! carries ([`Header`], [`Payload`]), what it reports ([`Sink`]) and what it can do ([`Limits`]). Some
+//! fabrics also use memory of peers without their doing ([`OneSided`]).
 //!
 //! To write a fabric, read [`loopback`] (complete, no unsafe), copy it, and make
-//! [`conformance!`](crate::conformance) green for it. [`simulated`] is a whole network of ranks in one process, seeded, for tests of
-//! everything above. [`slots`] is the contract of memory that members of a node share for collective operations. [`tuner`] finds the faster of two alternatives.
+//! [`conformance!`](crate::conformance) green for it. [`simulated`] is a whole network of ranks in one
+//! process, seeded, for tests of everything above. [`slots`] is the contract of memory that members of a node
+//! share for collective operations. [`tuner`] finds the faster of two alternatives.
 //!
 //! **Invariant:** a fabric knows neither what a tag means nor what a communicator is.
 

@@ -13,8 +13,8 @@ use crate::copy::{are_rows_abreast, copy, copy_abreast, hand_over};
 
 /// Bytes to be read, which somebody else may be writing at the same time.
 ///
-/// `'a` is how long the bytes stay allocated. A payload made of a request's buffer is `'static` by the promise
-/// given to [`Payload::claim`].
+/// `'a` is how long the bytes stay allocated. A payload made of a request's buffer is `'static` by the
+/// promise given to [`Payload::claim`].
 #[derive(Clone, Copy)]
 pub struct Payload<'a> {
     start: NonNull<u8>,
@@ -117,8 +117,8 @@ impl fmt::Debug for Payload<'_> {
 
 /// Memory to be written: a receive buffer.
 ///
-/// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece by
-/// borrowing.
+/// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece
+/// by borrowing.
 pub struct UserMemory {
     start: *mut u8,
     bytes: usize,
@@ -139,8 +139,8 @@ impl UserMemory {
     /// Claims `bytes` bytes from `start` on.
     ///
     /// # Safety
-    /// `start..start + bytes` must stay allocated, and untouched by others, until the claim and everything made
-    /// of it (the request that holds it) is gone.
+    /// `start..start + bytes` must stay allocated, and untouched by others, until the claim and everything
+    /// made of it (the request that holds it) is gone.
     #[inline]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> UserMemory {
         UserMemory { start, bytes, keeps: None, offered: None }
@@ -176,8 +176,8 @@ impl UserMemory {
     pub fn write_at(&mut self, offset: usize, data: Payload<'_>) -> usize {
         let offset = offset.min(self.bytes);
         let bytes = data.bytes.min(self.bytes - offset);
-        // SAFETY: `offset + bytes <= self.bytes`, which `claim` promised; `data` covers `bytes` by its own claim.
-        // They may overlap: a send to oneself may name overlapping memory by mistake.
+        // SAFETY: `offset + bytes <= self.bytes`, which `claim` promised; `data` covers `bytes` by its own
+        // claim. They may overlap: a send to oneself may name overlapping memory by mistake.
         unsafe { copy(data.start(), self.start.add(offset), bytes) };
         bytes
     }
@@ -204,9 +204,10 @@ impl UserMemory {
         }
     }
 
-    /// Whoever combines an operand that begins where `over` does into this memory may write the result over that operand, too, and
-    /// takes this offer then; nobody has to. That spares one who needs the result there as well to read it again. There is none of too
-    /// little memory, nor of the library's own, which lasts only as long as a claim keeps it; the answer is whether there is one.
+    /// Whoever combines an operand that begins where `over` does into this memory may write the result over
+    /// that operand, too, and takes this offer then; nobody has to. That spares one who needs the result
+    /// there as well to read it again. There is none of too little memory, nor of the library's own, which
+    /// lasts only as long as a claim keeps it; the answer is whether there is one.
     pub fn offer(&mut self, over: &mut UserMemory) -> bool {
         let is_enough = self.bytes <= over.bytes && over.keeps.is_none();
         self.offered = is_enough.then(|| somewhere(over.start));
@@ -219,8 +220,9 @@ impl UserMemory {
         self.offered.is_some()
     }
 
-    /// Takes the offer, if it is of the operand that begins there; all of this memory and of that is to be written then. As many bytes as this
-    /// memory has are claimed there for as long as anything is that was made of that claim, as this offer was.
+    /// Takes the offer, if it is of the operand that begins there; all of this memory and of that is to be
+    /// written then. As many bytes as this memory has are claimed there for as long as anything is that was
+    /// made of that claim, as this offer was.
     pub(crate) fn take_offer(&mut self, operand: *const u8) -> Option<*mut u8> {
         self.offered.take_if(|offered| offered.as_ptr().cast_const() == operand).map(NonNull::as_ptr)
     }
@@ -236,9 +238,9 @@ impl UserMemory {
     /// received into at other times.
     ///
     /// # Safety
-    /// The bytes stay allocated until all that reads them is over. The promise given to [`UserMemory::claim`] covers
-    /// everything made of the claim, so it covers this. Of memory of a [`Heap`] the caller keeps the heap so long, and
-    /// forgets its handle (which leaks the heap) where it cannot wait for that.
+    /// The bytes stay allocated until all that reads them is over. The promise given to [`UserMemory::claim`]
+    /// covers everything made of the claim, so it covers this. Of memory of a [`Heap`] the caller keeps the
+    /// heap so long, and forgets its handle (which leaks the heap) where it cannot wait for that.
     #[inline]
     #[must_use]
     pub unsafe fn reading(&self) -> Payload<'static> {
@@ -253,7 +255,8 @@ impl fmt::Debug for UserMemory {
     }
 }
 
-/// Memory to be written, before a request holds it: nothing but the claim itself, so that it travels in registers.
+/// Memory to be written, before a request holds it: nothing but the claim itself, so that it travels in
+/// registers.
 #[derive(Clone, Copy)]
 pub struct Room {
     start: NonNull<u8>,
@@ -290,7 +293,8 @@ impl Room {
     pub fn take(self, data: Payload<'_>) -> bool {
         let fits = data.bytes <= self.bytes;
         if fits {
-            // SAFETY: `data.bytes <= self.bytes`, which `claim` promised; `data` covers them by its own claim.
+            // SAFETY: `data.bytes <= self.bytes`, which `claim` promised; `data` covers them by its own
+            // claim.
             unsafe { copy(data.start(), self.start.as_ptr(), data.bytes) };
         }
         fits
@@ -300,15 +304,17 @@ impl Room {
 // SAFETY: as for `UserMemory`.
 unsafe impl Send for Room {}
 
-/// An address as it is, but for one that is none: no bytes may be claimed there, and any address does for these. So a claim that may be
-/// missing is no longer than one that is there, and travels in registers as well.
+/// An address as it is, but for one that is none: no bytes may be claimed there, and any address does for
+/// these. So a claim that may be missing is no longer than one that is there, and travels in registers as
+/// well.
 #[inline(always)]
 fn somewhere(start: *mut u8) -> NonNull<u8> {
     NonNull::new(start).unwrap_or(NonNull::dangling())
 }
 
-/// Writes each of three rows to its memory, cut to the room there is: a line of each at a time where that is quicker when
-/// some are far from this core. Any of them may be empty. No row may be written where one is read.
+/// Writes each of three rows to its memory, cut to the room there is: a line of each at a time where that is
+/// quicker when some are far from this core. Any of them may be empty. No row may be written where one is
+/// read.
 pub fn write_abreast(rows: [(UserMemory, Payload<'_>); 3]) {
     if !are_rows_abreast() {
         for (mut to, from) in rows {
@@ -371,7 +377,8 @@ impl Heap {
 
     /// Whether this is the only claim on it.
     fn is_free(&mut self) -> bool {
-        // What `get_mut` has seen, whoever gave up the last claim did before. A look at the count alone costs less where it is in use.
+        // What `get_mut` has seen, whoever gave up the last claim did before. A look at the count alone costs
+        // less where it is in use.
         Arc::strong_count(&self.bytes) == 1 && Arc::get_mut(&mut self.bytes).is_some()
     }
 
@@ -399,8 +406,8 @@ impl fmt::Debug for Heap {
     }
 }
 
-/// Memory for what is packed on its way or has come too early, used again: pieces that nobody claims any more are given out once
-/// more, with what stood in them. So messages that come again neither allocate nor clear.
+/// Memory for what is packed on its way or has come too early, used again: pieces that nobody claims any more
+/// are given out once more, with what stood in them. So messages that come again neither allocate nor clear.
 #[derive(Debug, Default)]
 pub struct Pool {
     kept: Vec<Heap>,

@@ -1,11 +1,12 @@
 //! A whole network in one process: thousands of ranks, one thread, one seed.
 //!
-//! A [`Network`] makes endpoints; each endpoint is a [`Fabric`]. Everything a real network may do and a program
-//! must bear happens here by dice: messages to different peers overtake each other, queues are full, payloads
-//! come in pieces, pulls are refused, peers vanish. The same seed and the same calls give the same run.
+//! A [`Network`] makes endpoints; each endpoint is a [`Fabric`]. Everything a real network may do and a
+//! program must bear happens here by dice: messages to different peers overtake each other, queues are full,
+//! payloads come in pieces, pulls are refused, peers vanish. The same seed and the same calls give the same
+//! run.
 //!
-//! Time is the number of polls made by all endpoints together. What a process does to the network is counted as its steps, so
-//! that a test can end it at each of them in turn ([`Network::kill_at`]).
+//! Time is the number of polls made by all endpoints together. What a process does to the network is counted
+//! as its steps, so that a test can end it at each of them in turn ([`Network::kill_at`]).
 
 mod network;
 mod weather;
@@ -62,13 +63,14 @@ impl Network {
         }
     }
 
-    /// The process dies: it does nothing any more, and everybody is told, each in its time and behind what comes from it.
+    /// The process dies: it does nothing any more, and everybody is told, each in its time and behind what
+    /// comes from it.
     pub fn kill(&self, peer: Peer) {
         self.hold().kill(peer);
     }
 
-    /// The process dies instead of its step of that number, counted from 1 since the beginning. A step is a call of its
-    /// fabric that others can notice, or that takes something in.
+    /// The process dies instead of its step of that number, counted from 1 since the beginning. A step is a
+    /// call of its fabric that others can notice, or that takes something in.
     pub fn kill_at(&self, peer: Peer, step: u64) {
         self.hold().steps[peer.0 as usize].ends_at = step;
     }
@@ -378,7 +380,8 @@ impl Fabric for Simulated {
 }
 
 impl Simulated {
-    /// Tells the sink of the dead whose time to be told of has come: behind all that they have sent, unless that is cut off.
+    /// Tells the sink of the dead whose time to be told of has come: behind all that they have sent, unless
+    /// that is cut off.
     fn report_lost(&mut self, sink: &mut impl Sink) -> usize {
         let told = {
             let mut shared = self.network.hold();

@@ -1,6 +1,7 @@
 //! Copies between a row of bytes and blocks that stand apart, which is most of what packing is.
 //!
-//! All of a copy is held against both claims once, before it begins, so that its loop is nothing but loads and stores.
+//! All of a copy is held against both claims once, before it begins, so that its loop is nothing but loads
+//! and stores.
 
 use crate::{Payload, UserMemory};
 
@@ -33,8 +34,8 @@ impl Strides {
     }
 }
 
-/// Copies blocks of `BYTES` bytes of `source` to the front of `row`, one behind the other. False, and nothing is done,
-/// where one of them is not inside its claim.
+/// Copies blocks of `BYTES` bytes of `source` to the front of `row`, one behind the other. False, and nothing
+/// is done, where one of them is not inside its claim.
 #[inline]
 pub fn gather<const BYTES: usize>(source: Payload<'_>, blocks: Strides, row: &mut [u8]) -> bool {
     if blocks.count <= 0 {
@@ -42,7 +43,8 @@ pub fn gather<const BYTES: usize>(source: Payload<'_>, blocks: Strides, row: &mu
     }
     let fits = blocks.are_inside(BYTES, source.bytes()) && blocks.row_inside(BYTES, 0, row.len());
     if fits {
-        // SAFETY: both ends of the blocks lie inside the source, so all between them do; the row is long enough.
+        // SAFETY: both ends of the blocks lie inside the source, so all between them do; the row is long
+        // enough.
         unsafe {
             let from = source.start().offset(blocks.first as isize);
             copy::<BYTES>((from, blocks.stride), (row.as_mut_ptr(), BYTES as i64), blocks.count, Row::To);
@@ -73,8 +75,8 @@ pub fn gather_memory<const BYTES: usize>(
     fits
 }
 
-/// Copies the bytes of `row` from `at` on to blocks of `BYTES` bytes of `into`. False, and nothing is done, where one of
-/// them is not inside its claim.
+/// Copies the bytes of `row` from `at` on to blocks of `BYTES` bytes of `into`. False, and nothing is done,
+/// where one of them is not inside its claim.
 #[inline]
 pub fn scatter<const BYTES: usize>(
     row: Payload<'_>,
@@ -105,8 +107,8 @@ enum Row {
     From,
 }
 
-/// Copies `count` blocks, in order. A block is read before it is written, so overlapping ones are a mixture, and
-/// nothing worse.
+/// Copies `count` blocks, in order. A block is read before it is written, so overlapping ones are a mixture,
+/// and nothing worse.
 ///
 /// # Safety
 /// The first and the last block of either side lie inside what was claimed; `count` is at least 1.
@@ -118,8 +120,8 @@ unsafe fn copy<const BYTES: usize>(
     row: Row,
 ) {
     let mut one = || {
-        // SAFETY: every block lies between the first and the last. The steps behind the last one wrap, and are not
-        // looked at.
+        // SAFETY: every block lies between the first and the last. The steps behind the last one wrap, and
+        // are not looked at.
         unsafe { to.cast::<[u8; BYTES]>().write_unaligned(from.cast::<[u8; BYTES]>().read_unaligned()) };
         from = from.wrapping_offset(from_stride as isize);
         to = to.wrapping_offset(to_stride as isize);

@@ -1,13 +1,13 @@
-//! Which of two alternatives is faster, found out by taking both: whether data is given or read, whether a long message is pulled or pushed,
-//! whether it is sent at once or waits to be read.
+//! Which of two alternatives is faster, found out by taking both: whether data is given or read, whether a
+//! long message is pulled or pushed, whether it is sent at once or waits to be read.
 //!
-//! What each takes depends on what lies between two cores, on how much of the last cache is one's own, on what the program does with its
-//! data, and on what others do there meanwhile: a virtual machine's cpus have changed it within seconds. So nothing is taken from what a
-//! machine says of itself. The alternative that was faster is taken most of the time, and the other one now and then (docs/decisions/0005,
-//! 0088).
+//! What each takes depends on what lies between two cores, on how much of the last cache is one's own, on
+//! what the program does with its data, and on what others do there meanwhile: a virtual machine's cpus have
+//! changed it within seconds. So nothing is taken from what a machine says of itself. The alternative that
+//! was faster is taken most of the time, and the other one now and then (docs/decisions/0005, 0088).
 //!
-//! A [`Tuner`] reads no clock: whoever asks it measures, and tells it. There is one for each decision, peer and size class
-//! ([`SizeClasses`]).
+//! A [`Tuner`] reads no clock: whoever asks it measures, and tells it. There is one for each decision, peer
+//! and size class ([`SizeClasses`]).
 
 /// One of two alternatives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,8 @@ impl Tuner {
         since: 0,
     };
 
-    /// Which alternative the next operation takes. It is asked once for each operation, and only where both are possible.
+    /// Which alternative the next operation takes. It is asked once for each operation, and only where both
+    /// are possible.
     pub fn choose(&mut self) -> Alternative {
         self.since = self.since.wrapping_add(1);
         if self.every == 0 || self.since < self.every {
@@ -68,7 +69,8 @@ impl Tuner {
         self.better.other()
     }
 
-    /// Whether an operation that takes that alternative is worth two looks at the clock: not each of those that go as most do.
+    /// Whether an operation that takes that alternative is worth two looks at the clock: not each of those
+    /// that go as most do.
     #[must_use]
     pub fn is_timed(&self, taken: Alternative) -> bool {
         self.every == FIRST_OF || taken != self.better || self.since.is_multiple_of(TIMED_OF)
@@ -144,7 +146,8 @@ impl Estimate {
     }
 }
 
-/// Lengths that share what is known: each class has lengths of up to twice those of the class before, and the last one all that are longer.
+/// Lengths that share what is known: each class has lengths of up to twice those of the class before, and the
+/// last one all that are longer.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeClasses {
     /// The shortest length, in bytes, for which there are two alternatives.
@@ -165,8 +168,9 @@ impl SizeClasses {
 const FIRST: u8 = 3;
 /// More times than any that were timed.
 const SUPPOSED: u8 = u8::MAX;
-/// One operation of so many tries the other alternative: as long as one is not known; where they are no more than so many times apart; and
-/// where they are. Odd numbers: a program may do two kinds of operations in turn.
+/// One operation of so many tries the other alternative: as long as one is not known; where they are no more
+/// than so many times apart; and where they are. Odd numbers: a program may do two kinds of operations in
+/// turn.
 const FIRST_OF: u8 = 3;
 const TRIED_OF: [(f32, u8); 2] = [(1.15, 17), (1.4, 65)];
 const FAR_OF: u8 = 201;
@@ -176,8 +180,8 @@ const TIMED_OF: u8 = 7;
 const WORTH_IT: f32 = 0.95;
 /// What takes so many times as long as is usual was interrupted, and counts as if it had taken that.
 const INTERRUPTED: f32 = 1.6;
-/// How much of what an operation took is new. Short and long ones count alike: one alternative may take much longer at one time than at
-/// another, and what counts is what it takes in the mean.
+/// How much of what an operation took is new. Short and long ones count alike: one alternative may take much
+/// longer at one time than at another, and what counts is what it takes in the mean.
 const STEP: f32 = 4.0;
 const LEAST_NS: f32 = 1e-4;
 

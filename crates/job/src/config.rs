@@ -29,8 +29,8 @@ pub struct Config {
     /// The part of the node whose processes alone share memory with this one, where the launcher has dealt
     /// them out to several.
     pub node: Option<String>,
-    /// The descriptor of the job's ledger of failures, inherited from a launcher that leaves the survivors
-    /// alive.
+    /// The descriptor of the job's failure log of failures, inherited from a launcher that leaves the
+    /// survivors alive.
     pub ledger: Option<i32>,
     /// The descriptor of the pulses of the job's processes, from the same launcher.
     pub pulses: Option<i32>,

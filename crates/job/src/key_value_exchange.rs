@@ -1,5 +1,5 @@
 //! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are
-//! threads of one process, a board they share.
+//! threads of one process, a collective segment they share.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,11 +20,11 @@ use crate::tell::tell;
 pub enum Exchange {
     /// The process manager that started this process, or none at all.
     Manager(Arc<Mutex<Option<Manager>>>),
-    /// A board that the ranks of one process share.
+    /// A collective segment that the ranks of one process share.
     Board(Arc<Board>),
 }
 
-/// The board of ranks that are threads.
+/// The collective segment of ranks that are threads.
 pub struct Board {
     job: String,
     cards: Mutex<HashMap<Peer, Vec<u8>>>,
@@ -44,7 +44,7 @@ struct Fence {
 }
 
 impl Board {
-    /// The board of that many ranks.
+    /// The collective segment of that many ranks.
     #[must_use]
     pub fn new(ranks: u32) -> Board {
         let number = BOARDS.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Exchange {
     }
 
     /// Asks the launcher for processes in the place of those of these ranks, to be told `facts`; it answers
-    /// by its ledger.
+    /// by its failure log.
     ///
     /// # Errors
     /// When the launcher cannot be asked; [`Class::Unsupported`] for ranks that are threads.
@@ -299,7 +299,7 @@ const STATUS_WITHOUT_START: i32 = 1;
 /// The name under which each process's card is kept.
 const CARD: &str = "weft-card";
 
-/// Boards that this process has made.
+/// Collective segments that this process has made.
 static BOARDS: AtomicU32 = AtomicU32::new(0);
 
 /// Cards by peer, fetched when first asked for.

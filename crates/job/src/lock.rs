@@ -84,8 +84,8 @@ impl<T> Lock<T> {
     /// Waits for the value.
     ///
     /// # Panics
-    /// When a thread calls that holds the value already, and in owned mode when another thread calls: both are
-    /// errors of the program, and going on would corrupt the value or wait for ever.
+    /// When a thread calls that holds the value already, and in owned mode when another thread calls: both
+    /// are errors of the program, and going on would corrupt the value or wait for ever.
     #[inline(always)]
     pub fn hold(&self) -> Guard<'_, T> {
         if self.owner == 0 {

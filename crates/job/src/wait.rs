@@ -187,7 +187,8 @@ impl Patience {
         self.armed != Armed::No
     }
 
-    /// What to do now that a look has found nothing that is waited for. Nobody gives a core away that stays away: it is slept instead.
+    /// What to do now that a look has found nothing that is waited for. Nobody gives a core away that stays
+    /// away: it is slept instead.
     #[inline]
     pub fn next(&mut self, yields: &Yields) -> Next {
         if self.is_armed() {
@@ -233,11 +234,12 @@ impl Patience {
 
 /// Whether the core that a thread of this process gives away comes back soon.
 ///
-/// Other ranks that wait give it back within microseconds. A program that never waits keeps it for a slice of the scheduler's, and
-/// newer kernels count what was given away as used: who only gives away hardly runs. Who sleeps loses nothing, and comes before such a
-/// program when it is woken, but to sleep and be woken takes far longer than a yield among ranks that wait. So when much of some time was lost to
-/// such absences, waits sleep at once for a while; a single one means nothing. The while grows as long as the core still stays away
-/// when it is tried again.
+/// Other ranks that wait give it back within microseconds. A program that never waits keeps it for a slice of
+/// the scheduler's, and newer kernels count what was given away as used: who only gives away hardly runs. Who
+/// sleeps loses nothing, and comes before such a program when it is woken, but to sleep and be woken takes
+/// far longer than a yield among ranks that wait. So when much of some time was lost to such absences, waits
+/// sleep at once for a while; a single one means nothing. The while grows as long as the core still stays
+/// away when it is tried again.
 #[derive(Debug)]
 pub struct Yields {
     begun: Instant,
@@ -360,13 +362,14 @@ const LOOKS_AFTER_NEWS: u32 = 2;
 const LOOKS_IN_A_CROWD: u32 = 16;
 /// A rank that has yielded so long waits for something slow.
 const YIELD: Duration = Duration::from_millis(2);
-/// A core that is given away for longer was with a program that never waits: more than all ranks of a full node take that look, find nothing,
-/// and give the core on; less than a slice.
+/// A core that is given away for longer was with a program that never waits: more than all ranks of a full
+/// node take that look, find nothing, and give the core on; less than a slice.
 pub const LONG_AWAY: Duration = Duration::from_millis(1);
 /// The clock is read around one of so many yields: twice, it takes a fifth of what a yield does.
 const YIELDS_PER_CLOCK: u32 = 32;
-/// A thread to which its core has come back soon so often, one time behind the other, times one of [`YIELDS_PER_CLOCK`] again, also while the
-/// yields of the process are watched: another thread may be on a core that stays away.
+/// A thread to which its core has come back soon so often, one time behind the other, times one of
+/// [`YIELDS_PER_CLOCK`] again, also while the yields of the process are watched: another thread may be on a
+/// core that stays away.
 const QUICK_ENOUGH: u32 = 64;
 /// So long after the process has become part of the job a long absence means nothing.
 const STARTING: Duration = Duration::from_millis(100);

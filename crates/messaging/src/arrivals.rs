@@ -38,8 +38,8 @@ pub(crate) struct Core<L> {
     pub heard: Vec<Arc<Standing>>,
     /// What is told of failures where no launcher does so.
     pub notices: Notices,
-    /// Where the count of sends begins with each turn: where a communicator is revoked it is full, so that all sends go the
-    /// way that looks.
+    /// Where the count of sends begins with each turn: where a communicator is revoked it is full, so that
+    /// all sends go the way that looks.
     pub begun_before: u32,
     /// Replies to be queued by the next turn.
     pub outbox: VecDeque<(Peer, Outgoing)>,
@@ -187,8 +187,8 @@ impl<L> Core<L> {
         self.requests.complete(receive, outcome);
     }
 
-    /// The peer is gone: whatever waits for it fails. A receive that the fabric is just writing into is spared
-    /// unless the fabric itself has told, since its memory is in use.
+    /// The peer is gone: whatever waits for it fails. A receive that the fabric is just writing into is
+    /// spared unless the fabric itself has told, since its memory is in use.
     pub(crate) fn lose(&mut self, peer: Peer, error: FabricError, told: Told) {
         if !self.peers.knows(peer) {
             return;
@@ -346,7 +346,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Keeps a message until its receive is posted; over the budget, its sender is asked to keep the next ones.
+    /// Keeps a message until its receive is posted; over the budget, its sender is asked to keep the next
+    /// ones.
     #[cold]
     fn keep(&mut self, from: Peer, envelope: Envelope, body: Body) -> u32 {
         let index = self.matching.arrive(envelope, from, body);
@@ -551,12 +552,13 @@ impl<L> Core<L> {
     }
 }
 
-/// Of the requests that go on, so many are looked at when it is asked whether one is a message that a peer is to copy.
+/// Of the requests that go on, so many are looked at when it is asked whether one is a message that a peer is
+/// to copy.
 const OFFERS_LOOKED_AT: usize = 64;
 /// Of the receives that wait, so many are looked at when the roll is called.
 const UNREACHED_LOOKED_AT: usize = 64;
-/// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it would
-/// be to allocate whatever it says.
+/// More than any fabric sends at once without asking. A peer that announces more is broken, and believing it
+/// would be to allocate whatever it says.
 const EAGER_BYTES_CEILING: usize = 16 << 20;
 /// Room for messages from this length on that come too early is kept for others.
 const ROOM_KEPT_BYTES_MIN: usize = 4 << 10;

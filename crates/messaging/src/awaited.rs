@@ -1,5 +1,5 @@
-//! The receive that a thread waits for right now. It needs no request and no place in a table: whoever waits looks
-//! here, and the first message that fits goes straight into the buffer.
+//! The receive that a thread waits for right now. It needs no request and no place in a table: whoever waits
+//! looks here, and the first message that fits goes straight into the buffer.
 //!
 //! There is one such place. It is used while no receive is posted, so it comes first in the order of posting
 //! (MPI 5.0 §3.5); a second thread that waits gets a request, as nonblocking receives do.

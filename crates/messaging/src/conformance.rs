@@ -1,10 +1,10 @@
 //! Random programs of sends and receives, run on any fabric and held against the rules of matching.
 //!
 //! A program is made from a seed: every rank sends messages to random ranks and posts receives, some with
-//! wildcards, in an order that the seed decides as well. Some sends and some receives are cancelled, and some receives are not
-//! posted but look for a message that is there, and take it. Afterwards the log is compared with what MPI 5.0 §3.5
-//! demands. Since MPI leaves open which of two senders is heard first, the model is a set of rules and not one
-//! answer; with a single sender the rules leave exactly one answer.
+//! wildcards, in an order that the seed decides as well. Some sends and some receives are cancelled, and some
+//! receives are not posted but look for a message that is there, and take it. Afterwards the log is compared
+//! with what MPI 5.0 §3.5 demands. Since MPI leaves open which of two senders is heard first, the model is a
+//! set of rules and not one answer; with a single sender the rules leave exactly one answer.
 
 use std::time::{Duration, Instant};
 
@@ -256,8 +256,8 @@ impl<'a, F: Fabric> Run<'a, F> {
         }
     }
 
-    /// Lets everything move until all that was sent has left, what has begun to arrive is there, and nothing moves for
-    /// long enough that nothing can be under way.
+    /// Lets everything move until all that was sent has left, what has begun to arrive is there, and nothing
+    /// moves for long enough that nothing can be under way.
     fn until_quiet(&mut self) {
         self.until_nothing_moves();
         while !self.engines.iter_mut().all(|engine| engine.flush() && engine.arriving() == 0) {
@@ -343,7 +343,8 @@ impl<'a, F: Fabric> Run<'a, F> {
         assert_eq!(waiting, 0, "seed {}: sends never completed\n{}", self.seed, self.state());
     }
 
-    /// Every message that was not cancelled was received once, whole or cut as the room was, and nothing else was.
+    /// Every message that was not cancelled was received once, whole or cut as the room was, and nothing else
+    /// was.
     fn check_contents(&self) {
         let mut seen = vec![false; self.messages.len()];
         for receive in &self.receives {
@@ -466,5 +467,6 @@ const SIZES: [usize; 10] = match cfg!(miri) {
 };
 const ROOM_BYTES: usize = if cfg!(miri) { 6000 } else { 200_000 };
 const QUIET_TURNS: usize = 200;
-/// Sockets need a moment, on a machine that has much else to do some milliseconds; everything else is quiet by the number of turns.
+/// Sockets need a moment, on a machine that has much else to do some milliseconds; everything else is quiet
+/// by the number of turns.
 const QUIET_TIME: Duration = Duration::from_millis(15);

@@ -1,7 +1,7 @@
 //! The engine: sends, receives, probes, progress.
 //!
-//! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric and
-//! acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
+//! Two halves, so that a fabric can be polled while what it reports is noted down: [`Engine`] owns the fabric
+//! and acts; [`Core`](crate::arrivals::Core) owns everything else, is the fabric's sink, and only notes.
 
 mod accepting;
 mod cancelling;
@@ -129,8 +129,8 @@ impl<F: Fabric> Engine<F> {
         Engine { fabric, core: Core::new(peers, settings.unexpected_bytes_max), directory }
     }
 
-    /// Sends `data` to `to` under `envelope`. A short message to a peer that nothing waits for goes to the fabric here; what else there is
-    /// to send, [`Engine::send_by_queue`] goes on with.
+    /// Sends `data` to `to` under `envelope`. A short message to a peer that nothing waits for goes to the
+    /// fabric here; what else there is to send, [`Engine::send_by_queue`] goes on with.
     ///
     /// # Errors
     /// When the peer cannot be reached or is gone.
@@ -157,8 +157,8 @@ impl<F: Fabric> Engine<F> {
         self.send_by_queue(to, envelope, data.data(), mode)
     }
 
-    /// The lane of a message of so many bytes that may go to the fabric at once; `None` where there is no lane yet, something waits before
-    /// it, it is too long, or a turn of progress is due.
+    /// The lane of a message of so many bytes that may go to the fabric at once; `None` where there is no
+    /// lane yet, something waits before it, it is too long, or a turn of progress is due.
     #[inline(always)]
     pub fn way_out(&mut self, to: Peer, bytes: usize) -> Option<F::Lane> {
         if self.core.begun >= SENDS_PER_TURN {
@@ -167,8 +167,8 @@ impl<F: Fabric> Engine<F> {
         self.core.peers.link(to).filter(|link| link.is_free_for(bytes)).map(|link| link.lane)
     }
 
-    /// Receives the first message that `pattern` asks for to `target`. `from` is the peer behind the pattern's
-    /// source where it has one, so that the receive fails when that peer is lost.
+    /// Receives the first message that `pattern` asks for to `target`. `from` is the peer behind the
+    /// pattern's source where it has one, so that the receive fails when that peer is lost.
     #[inline]
     pub fn receive(&mut self, pattern: Pattern, from: Option<Peer>, target: impl Into<Target>) -> Receiving {
         let target = target.into();
@@ -185,7 +185,8 @@ impl<F: Fabric> Engine<F> {
         Receiving::Pending(request)
     }
 
-    /// Posts a receive that no message waits for yet; `None` when nothing has happened. The request's name may be given to whoever likes: [`Engine::end_lent`] takes any.
+    /// Posts a receive that no message waits for yet; `None` when nothing has happened. The request's name
+    /// may be given to whoever likes: [`Engine::end_lent`] takes any.
     #[inline(always)]
     pub fn receive_later(&mut self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         let core = &mut self.core;
@@ -203,8 +204,8 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.is_lent(request)
     }
 
-    /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request like others
-    /// from then on. False where the name is of none, or was taken back before.
+    /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request
+    /// like others from then on. False where the name is of none, or was taken back before.
     pub fn reclaim(&mut self, request: RequestId) -> bool {
         self.core.requests.reclaim(request)
     }
@@ -230,8 +231,8 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.end_lent(request)
     }
 
-    /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that is
-    /// not needed. [`Engine::take_awaited`] tells when it is over; a ticket must be waited for to its end.
+    /// Receives like [`Engine::receive`], for a caller who waits: nothing is entered into a table where that
+    /// is not needed. [`Engine::take_awaited`] tells when it is over; a ticket must be waited for to its end.
     ///
     /// # Errors
     /// The outcome, where it is over already.
@@ -255,7 +256,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Where looks may find what a receive from `from` waits for. Who receives from anybody may have a failure to hear of.
+    /// Where looks may find what a receive from `from` waits for. Who receives from anybody may have a
+    /// failure to hear of.
     #[inline(always)]
     fn way_back(&mut self, from: Option<Peer>) -> Result<Option<F::Lane>, Lost> {
         match from {
@@ -265,8 +267,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Where a receive from `from` that was not posted may be looked for by [`Engine::look`]; `None` where the order of
-    /// receives and messages asks for more, or the fabric cannot look at one peer alone.
+    /// Where a receive from `from` that was not posted may be looked for by [`Engine::look`]; `None` where
+    /// the order of receives and messages asks for more, or the fabric cannot look at one peer alone.
     #[inline(always)]
     pub fn may_look(&mut self, pattern: Pattern, from: Peer) -> Option<F::Lane> {
         let core = &mut self.core;
@@ -279,9 +281,9 @@ impl<F: Fabric> Engine<F> {
         core.peers.link(from).filter(|link| link.limits.look).map(|link| link.lane)
     }
 
-    /// Receives the next message from the peer at the end of `lane` if it is there, fits, and is what `pattern` asks
-    /// for; `None` when nothing has happened. What it finds needs neither a request nor a turn of progress, only
-    /// that one is made now and then: [`Engine::may_look`] sees to it.
+    /// Receives the next message from the peer at the end of `lane` if it is there, fits, and is what
+    /// `pattern` asks for; `None` when nothing has happened. What it finds needs neither a request nor a turn
+    /// of progress, only that one is made now and then: [`Engine::may_look`] sees to it.
     #[inline(always)]
     pub fn look(&mut self, lane: F::Lane, pattern: Pattern, room: Room) -> Option<Probed> {
         look(&mut self.fabric, lane, pattern, |payload| room.take(payload), &mut self.core.looked)
@@ -302,8 +304,9 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just here, by
-    /// a look where it must come from: several of these between two turns of progress are well spent.
+    /// The outcome behind a ticket, when it is over; the ticket is void then. The message may be found just
+    /// here, by a look where it must come from: several of these between two turns of progress are well
+    /// spent.
     #[inline]
     pub fn take_awaited(&mut self, ticket: Ticket) -> Option<Outcome> {
         let request = match (ticket, &mut self.core.awaited) {
@@ -335,8 +338,8 @@ impl<F: Fabric> Engine<F> {
         Some(outcome)
     }
 
-    /// What the first message that `pattern` asks for is, if there is one. One that is still coming in is not told of, and none
-    /// behind it: who is told of a message can take it.
+    /// What the first message that `pattern` asks for is, if there is one. One that is still coming in is not
+    /// told of, and none behind it: who is told of a message can take it.
     #[must_use]
     pub fn probe(&self, pattern: &Pattern) -> Option<Probed> {
         let found =
@@ -344,8 +347,8 @@ impl<F: Fabric> Engine<F> {
         self.core.matching.describe(found)
     }
 
-    /// Takes the first message that `pattern` asks for out of matching (MPI 5.0 §3.8.2). A message that is still
-    /// coming in is not taken, and none behind it.
+    /// Takes the first message that `pattern` asks for out of matching (MPI 5.0 §3.8.2). A message that is
+    /// still coming in is not taken, and none behind it.
     pub fn take(&mut self, pattern: &Pattern) -> Option<Message> {
         let found = self.core.matching.find(pattern)?;
         if self.core.matching.is_arriving(found) {
@@ -362,7 +365,8 @@ impl<F: Fabric> Engine<F> {
         self.accept(envelope, from, body, None, target.into())
     }
 
-    /// Whether the request is over; if so, how, and it is gone. What [`Outcome::goes_on`] is not over, and stays.
+    /// Whether the request is over; if so, how, and it is gone. What [`Outcome::goes_on`] is not over, and
+    /// stays.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Outcome> {
         if self.core.is_troubled {
@@ -385,8 +389,8 @@ impl<F: Fabric> Engine<F> {
         self.core.matching.contexts()
     }
 
-    /// One turn: takes what came, answers it, and goes on with what waits to be sent. Returns the number of things
-    /// that happened.
+    /// One turn: takes what came, answers it, and goes on with what waits to be sent. Returns the number of
+    /// things that happened.
     #[inline(always)]
     pub fn progress(&mut self) -> usize {
         self.core.looked = 0;
@@ -410,8 +414,8 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.completions
     }
 
-    /// A number that changes whenever somebody may have got what they wait for: a request has ended, or a message
-    /// has come that a probe may ask for.
+    /// A number that changes whenever somebody may have got what they wait for: a request has ended, or a
+    /// message has come that a probe may ask for.
     #[inline]
     #[must_use]
     pub fn signs(&self) -> u64 {
@@ -433,8 +437,9 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them. Those that are
-    /// waited for and were never spoken to are connected to then, where a fabric cannot look for them otherwise.
+    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them.
+    /// Those that are waited for and were never spoken to are connected to then, where a fabric cannot look
+    /// for them otherwise.
     pub fn call_roll(&mut self) {
         if !self.fabric.call_roll() {
             return;
@@ -514,8 +519,9 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
-/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `write` has room for. Counts the
-/// messages that were taken since the last turn of progress; one that cannot be taken makes it due.
+/// Takes the next message of a lane if it is an eager one that `pattern` asks for and `write` has room for.
+/// Counts the messages that were taken since the last turn of progress; one that cannot be taken makes it
+/// due.
 #[inline(always)]
 fn look<F: Fabric>(
     fabric: &mut F,
@@ -545,8 +551,8 @@ fn look<F: Fabric>(
 
 /// A turn of progress takes at most about so many messages, so that it stays short.
 const EVENTS_PER_TURN: usize = 64;
-/// So many messages may be found by looks before a turn of progress is due: whoever always finds something there must
-/// not forget the others.
+/// So many messages may be found by looks before a turn of progress is due: whoever always finds something
+/// there must not forget the others.
 const LOOKS_PER_TURN: u32 = 32;
 /// So many sends may begin before a turn of progress is made.
 const SENDS_PER_TURN: u32 = 256;

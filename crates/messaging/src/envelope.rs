@@ -13,8 +13,8 @@ pub struct Envelope {
     pub tag: i32,
 }
 
-/// What a receive asks for. `None` is a wildcard (`MPI_ANY_SOURCE`, `MPI_ANY_TAG`); contexts have none. Any tag is any that a
-/// user may give: the negative ones are for the library.
+/// What a receive asks for. `None` is a wildcard (`MPI_ANY_SOURCE`, `MPI_ANY_TAG`); contexts have none. Any
+/// tag is any that a user may give: the negative ones are for the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
     /// The communicator's context.

@@ -1,11 +1,11 @@
 //! Envelopes, matching, eager and rendezvous: the engine above all fabrics.
 //!
-//! An [`Engine`] turns sends and receives into headers and payloads on one fabric, matches what comes with what
-//! is wanted, and completes requests. Everything moves inside [`Engine::progress`] and the calls that start an
-//! operation; nothing waits.
+//! An [`Engine`] turns sends and receives into headers and payloads on one fabric, matches what comes with
+//! what is wanted, and completes requests. Everything moves inside [`Engine::progress`] and the calls that
+//! start an operation; nothing waits.
 //!
-//! **Invariant:** no system call, no clock, no environment, no thread. All of it runs on the simulated fabric,
-//! thousands of ranks in one process, the same every time.
+//! **Invariant:** no system call, no clock, no environment, no thread. All of it runs on the simulated
+//! fabric, thousands of ranks in one process, the same every time.
 
 mod arrivals;
 mod awaited;

@@ -1,8 +1,8 @@
 //! Posted receives and unexpected messages, and which belongs to which.
 //!
-//! MPI 5.0 §3.5: of two messages from one sender that both match a receive, the one sent first is received; of
-//! two receives that both match a message, the one posted first gets it. A fabric keeps the order of each pair,
-//! so it is enough to keep arrivals and posts in order here.
+//! MPI 5.0 §3.5: of two messages from one sender that both match a receive, the one sent first is received;
+//! of two receives that both match a message, the one posted first gets it. A fabric keeps the order of each
+//! pair, so it is enough to keep arrivals and posts in order here.
 //!
 //! Receives without wildcard stand in queues by envelope, the others in one list; a number given at posting
 //! decides between the two. Unexpected messages stand in queues by envelope as well, and are chained in their
@@ -111,8 +111,8 @@ impl Matching {
         self.exact.push(envelope, (self.post_number, request));
     }
 
-    /// Takes the receive that a message with that envelope belongs to, where none with a wildcard is posted and one
-    /// of that envelope is.
+    /// Takes the receive that a message with that envelope belongs to, where none with a wildcard is posted
+    /// and one of that envelope is.
     #[inline(always)]
     pub(crate) fn take_exact(&mut self, envelope: Envelope) -> Option<RequestId> {
         if self.posted == 0 || !self.wild.is_empty() {
@@ -242,8 +242,8 @@ impl Matching {
         }
     }
 
-    /// Takes a message out. It is the first of its envelope's queue, since everything that finds messages finds
-    /// the oldest, and an older one of the same envelope would have been found first.
+    /// Takes a message out. It is the first of its envelope's queue, since everything that finds messages
+    /// finds the oldest, and an older one of the same envelope would have been found first.
     pub(crate) fn take(&mut self, index: u32) -> Option<Unexpected> {
         let message = self.messages.get_mut(index as usize)?.take()?;
         self.free.push(index);
@@ -273,7 +273,8 @@ impl Matching {
         all.filter(|(_, message)| message.as_ref().is_some_and(unfinished)).map(|(at, _)| at as u32).collect()
     }
 
-    /// The message of that peer whose send waits for a receive, if none has matched it and it is here, or waits there.
+    /// The message of that peer whose send waits for a receive, if none has matched it and it is here, or
+    /// waits there.
     pub(crate) fn waiting_from(&self, peer: Peer, asked: RequestId) -> Option<u32> {
         let is_asked = |message: &Unexpected| {
             message.from == peer

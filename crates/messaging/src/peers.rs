@@ -7,8 +7,9 @@ use fabric::{Header, Heap, Limits, Payload, Peer};
 use crate::request::RequestId;
 use crate::scattered::Source;
 
-/// Peers by number, in blocks of pointers that appear with the first peer in them: a job of a million silent peers
-/// costs 128 KiB of empty block pointers, and nothing else; a peer that speaks costs its state and a share of 512 bytes.
+/// Peers by number, in blocks of pointers that appear with the first peer in them: a job of a million silent
+/// peers costs 128 KiB of empty block pointers, and nothing else; a peer that speaks costs its state and a
+/// share of 512 bytes.
 pub(crate) struct PeerTable<L> {
     blocks: Vec<Option<Box<Block<L>>>>,
     peers: u32,
@@ -66,8 +67,8 @@ pub(crate) enum Then {
     Complete(RequestId),
     /// The send waits to be matched, in that context and under that tag.
     AwaitReceiver(RequestId, u32, i32),
-    /// The send was cancelled while the message went, and the receiver is asked for it back behind it: the send waits to be
-    /// matched or to come back, in that context and under that tag.
+    /// The send was cancelled while the message went, and the receiver is asked for it back behind it: the
+    /// send waits to be matched or to come back, in that context and under that tag.
     AwaitAnswer(RequestId, u32, i32),
 }
 

@@ -19,8 +19,8 @@
 //! failed    16       process    -          -        -          -         none
 //! retract   13       send index send gen. -        -          -         none: `done`, unless it is matched already
 //! ```
-//! *Back* is 1 where the message is taken out of those that wait for a receive, as `retract` asks.
-//! Indices and generations name entries of the other side's request table; both are checked when they come back.
+//! *Back* is 1 where the message is taken out of those that wait for a receive, as `retract` asks. Indices
+//! and generations name entries of the other side's request table; both are checked when they come back.
 
 use fabric::{Exposed, Header, Payload, Peer};
 use recovery::Rank;
@@ -40,7 +40,8 @@ pub(crate) enum Kind {
     Synchronous(Envelope, RequestId),
     /// A message that waits at the sender.
     Request(Envelope, RequestId),
-    /// The receiver is ready: send the payload to its request, and do so in pieces where it must be taken apart.
+    /// The receiver is ready: send the payload to its request, and do so in pieces where it must be taken
+    /// apart.
     Clear { send: RequestId, receive: RequestId, in_pieces: bool },
     /// The payload for a request that was cleared.
     Data { receive: RequestId },
@@ -145,7 +146,8 @@ impl Kind {
     }
 }
 
-/// What a request says of the message that waits: its length, where it can be read, and what its elements are.
+/// What a request says of the message that waits: its length, where it can be read, and what its elements
+/// are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub bytes: usize,

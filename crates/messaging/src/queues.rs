@@ -7,8 +7,8 @@ use recovery::Rank;
 
 use crate::envelope::Envelope;
 
-/// A queue for each envelope. The one that was used last is found by a comparison: programs send and receive many
-/// messages of one envelope in a row.
+/// A queue for each envelope. The one that was used last is found by a comparison: programs send and receive
+/// many messages of one envelope in a row.
 pub(crate) struct Queues<T> {
     queues: Vec<(Envelope, VecDeque<T>)>,
     places: HashMap<Envelope, u32, BuildHasherDefault<EnvelopeHasher>>,

@@ -93,7 +93,8 @@ pub struct Outcome {
     pub bytes: usize,
     /// It was cancelled before it matched.
     pub cancelled: bool,
-    /// What the sender said of the elements of the message ([`Data::Signed`](crate::Data::Signed)); 0 where it said nothing.
+    /// What the sender said of the elements of the message ([`Data::Signed`](crate::Data::Signed)); 0 where
+    /// it said nothing.
     pub signature: u32,
     /// What went wrong, if anything did. A pointer, since it hardly ever does and outcomes travel much.
     pub failure: Option<Box<Failure>>,
@@ -113,7 +114,8 @@ pub enum Failure {
     Lost(FabricError),
     /// The communicator is revoked.
     Revoked,
-    /// A member is gone that the message might have come from, and that was not acknowledged. The receive goes on.
+    /// A member is gone that the message might have come from, and that was not acknowledged. The receive
+    /// goes on.
     Unacknowledged(FabricError),
 }
 
@@ -237,8 +239,8 @@ pub(crate) enum State {
         /// The first of its parts that failed.
         failure: Option<Box<Failure>>,
     },
-    /// A receive that is over and has got all of a message, not yet asked about. The usual end: as few words as it
-    /// takes.
+    /// A receive that is over and has got all of a message, not yet asked about. The usual end: as few words
+    /// as it takes.
     Received(Probed),
     /// Over in any way, and not yet asked about.
     Done(Outcome),
@@ -391,8 +393,8 @@ impl Requests {
                 .any(|entry| entry.owner == Owner::Lent { context } && entry.state.is_some())
     }
 
-    /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has called
-    /// this. False where it names none, or not any more.
+    /// Makes the name of a request that was given away worth nothing there; the request goes on, for who has
+    /// called this. False where it names none, or not any more.
     pub(crate) fn reclaim(&mut self, id: RequestId) -> bool {
         let lent = self.is_lent(id);
         if lent {
@@ -461,8 +463,8 @@ impl Requests {
         if entry.generation == id.generation { entry.state.as_mut() } else { None }
     }
 
-    /// Ends a receive that was posted with the message that belongs to it, in the usual case; false where nothing has
-    /// happened.
+    /// Ends a receive that was posted with the message that belongs to it, in the usual case; false where
+    /// nothing has happened.
     #[inline(always)]
     pub(crate) fn fill(&mut self, id: RequestId, source: Rank, tag: i32, payload: Payload<'_>) -> bool {
         let Some(entry) = self.entries.get_mut(id.index as usize) else { return false };

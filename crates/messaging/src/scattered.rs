@@ -1,5 +1,5 @@
-//! Messages whose bytes do not stand in a row: who sends one makes them while it goes, who receives one takes them
-//! apart while it comes. What lies behind the places of the bytes, the engine does not know.
+//! Messages whose bytes do not stand in a row: who sends one makes them while it goes, who receives one takes
+//! them apart while it comes. What lies behind the places of the bytes, the engine does not know.
 
 use fabric::{Heap, Payload, Room, UserMemory};
 
@@ -11,7 +11,8 @@ pub trait Gather: Send {
     /// Fills `into` with the bytes from `from` on; there are that many.
     fn gather(&self, from: usize, into: &mut UserMemory);
 
-    /// A message of the same bytes that borrows from nobody, for a send that goes on after the call that began it.
+    /// A message of the same bytes that borrows from nobody, for a send that goes on after the call that
+    /// began it.
     fn kept(&self) -> Box<dyn Gather>;
 }
 
@@ -20,14 +21,16 @@ pub trait Gather: Send {
 pub enum Data<'a> {
     /// Bytes in a row. The claim behind them must hold until the send is over: see [`Payload::claim`].
     Row(Payload<'static>),
-    /// Bytes in a row as in [`Data::Row`], with a number by which the sender says what elements they are. The outcome of the receive has that
-    /// number; it means nothing to the engine, and 0 says nothing.
+    /// Bytes in a row as in [`Data::Row`], with a number by which the sender says what elements they are. The
+    /// outcome of the receive has that number; it means nothing to the engine, and 0 says nothing.
     Signed(Payload<'static>, u32),
-    /// Bytes that are gathered from their places while the message goes. They must stay there until the send is over.
+    /// Bytes that are gathered from their places while the message goes. They must stay there until the send
+    /// is over.
     Apart(&'a dyn Gather),
 }
 
-/// What can be sent: a payload, or any [`Data`]. A payload that a fabric takes at once never becomes [`Data`], so that it stays in registers.
+/// What can be sent: a payload, or any [`Data`]. A payload that a fabric takes at once never becomes
+/// [`Data`], so that it stays in registers.
 pub trait Sendable<'a>: Copy {
     /// The bytes, where they stand in a row and nothing is said of their elements.
     fn row(self) -> Option<Payload<'static>>;

@@ -1,8 +1,8 @@
-//! Tells what each process of a job learns from its launcher: `weftrun -n 4 who_is_there`, or
-//! `srun --mpi=pmi2 who_is_there pmi2`.
+//! Tells what each process of a job learns from its launcher: `weftrun -n 4 who_is_there`, or `srun
+//! --mpi=pmi2 who_is_there pmi2`.
 //!
-//! Starts under every launcher that the library can join, which makes it a first probe on a new machine. An argument
-//! chooses the protocol, a second one adds so many bytes to what each process puts.
+//! Starts under every launcher that the library can join, which makes it a first probe on a new machine. An
+//! argument chooses the protocol, a second one adds so many bytes to what each process puts.
 
 use process_manager::{Manager, Protocol, Wishes};
 

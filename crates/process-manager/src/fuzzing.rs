@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 
 use crate::{Kind, Manager, pmi1, pmi2, segments};
 
-/// The conversation of rank 0 of 2 with whatever is at the other end of `socket`; `None` where it did not begin.
+/// The conversation of rank 0 of 2 with whatever is at the other end of `socket`; `None` where it did not
+/// begin.
 #[must_use]
 pub fn manager(socket: OwnedFd) -> Option<Manager> {
     pmi1::Client::start(socket, 0, 2).ok().map(|client| Manager::of(Kind::Pmi1(client)))

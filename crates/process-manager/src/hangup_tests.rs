@@ -1,5 +1,5 @@
-//! A server that hangs up at every step of the whole exchange, before its answer and in the middle of it: each time
-//! the rank learns it at once, by an error that names the step.
+//! A server that hangs up at every step of the whole exchange, before its answer and in the middle of it:
+//! each time the rank learns it at once, by an error that names the step.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};

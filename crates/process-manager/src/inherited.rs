@@ -7,16 +7,17 @@ use rustix::net::sockopt::socket_type;
 
 /// Duplicates the inherited descriptor `number` if it is an open socket.
 ///
-/// Both the duplicate and the inherited descriptor are then closed on exec, so that programs which this process
-/// starts do not take part in the conversation. The inherited number stays open: owning it would be a claim that
-/// nobody else in the process does, which a number from the environment cannot support.
+/// Both the duplicate and the inherited descriptor are then closed on exec, so that programs which this
+/// process starts do not take part in the conversation. The inherited number stays open: owning it would be a
+/// claim that nobody else in the process does, which a number from the environment cannot support.
 pub(crate) fn socket(number: RawFd) -> Result<OwnedFd, Errno> {
     if number < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: the number is not -1 (checked above). The borrow ends with this function and only system calls that
-    // fail cleanly on a closed descriptor are made through it; the launcher's contract, stated by the variable that
-    // carried the number, is that the descriptor belongs to this process's start-up and nobody closes it meanwhile.
+    // SAFETY: the number is not -1 (checked above). The borrow ends with this function and only system calls
+    // that fail cleanly on a closed descriptor are made through it; the launcher's contract, stated by the
+    // variable that carried the number, is that the descriptor belongs to this process's start-up and nobody
+    // closes it meanwhile.
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     socket_type(inherited)?;
     fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
@@ -28,8 +29,8 @@ pub(crate) fn is_socket(number: RawFd) -> bool {
     if number < 0 {
         return false;
     }
-    // SAFETY: the number is not -1, the borrow ends with this function, and the one system call made through it fails
-    // cleanly on a closed descriptor.
+    // SAFETY: the number is not -1, the borrow ends with this function, and the one system call made through
+    // it fails cleanly on a closed descriptor.
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     socket_type(inherited).is_ok()
 }

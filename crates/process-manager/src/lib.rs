@@ -317,7 +317,7 @@ impl Manager {
 
     /// Asks the launcher to start processes in the place of those of these ranks, which have failed, and to
     /// tell them `facts`. All who live ask, under a number that is the same for all of them and never given
-    /// twice; the launcher answers by its ledger.
+    /// twice; the launcher answers by its failure log.
     ///
     /// # Errors
     /// [`ExchangeError::Refused`] where the launcher cannot: it is not weftrun, or not meant to.

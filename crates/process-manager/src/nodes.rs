@@ -1,9 +1,9 @@
 //! Which rank sits on which node, as the launcher tells it.
 //!
 //! Launchers describe the job in a few tuples, `(vector,(first_node,node_count,ranks_per_node),…)`: the ranks
-//! are dealt to the nodes of each tuple in turn, and when the tuples are used up before the ranks are, dealing
-//! starts over with the first. Hydra 5 writes `node` for one rank on it, and `[…]x2` for tuples that stand there twice. The
-//! map keeps the tuples, so that it stays a few bytes for a million ranks.
+//! are dealt to the nodes of each tuple in turn, and when the tuples are used up before the ranks are,
+//! dealing starts over with the first. Hydra 5 writes `node` for one rank on it, and `[…]x2` for tuples that
+//! stand there twice. The map keeps the tuples, so that it stays a few bytes for a million ranks.
 
 /// The node of every rank of a job, in a few blocks.
 ///
@@ -43,7 +43,8 @@ impl NodeMap {
         if ranks_per_round == 0 { None } else { Some(NodeMap { blocks, ranks, ranks_per_round }) }
     }
 
-    /// The node that `rank` sits on; nodes are numbered from zero as the launcher does. `None` beyond the job.
+    /// The node that `rank` sits on; nodes are numbered from zero as the launcher does. `None` beyond the
+    /// job.
     pub fn node(&self, rank: u32) -> Option<u32> {
         if self.ranks <= rank {
             return None;
@@ -116,7 +117,8 @@ impl Block {
         u64::from(self.nodes) * u64::from(self.ranks_per_node)
     }
 
-    /// The node of the rank that stands `left` places into this block; takes the block's ranks off when beyond.
+    /// The node of the rank that stands `left` places into this block; takes the block's ranks off when
+    /// beyond.
     fn node(&self, left: &mut u64) -> Option<u32> {
         if *left < self.ranks() {
             // Less than `nodes`, since `left < nodes * ranks_per_node`.

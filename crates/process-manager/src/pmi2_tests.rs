@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::*;
 use crate::{Manager, NodeMap, Protocol, StartError, Wishes};
 
-/// Answers each request of a client with the next answer of a captured conversation, in two writes as Slurm does.
+/// Answers each request of a client with the next answer of a captured conversation, in two writes as Slurm
+/// does.
 fn play(pairs: Vec<(String, Vec<u8>)>) -> (UnixStream, JoinHandle<()>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(WATCHDOG)).unwrap();

@@ -113,8 +113,8 @@ impl Client {
 }
 
 /// The libraries to try, in order: the one that the user names and no other; else the one that belongs to the
-/// launcher, where it tells its place, since a library of another version makes some servers grumble; else what the
-/// loader finds.
+/// launcher, where it tells its place, since a library of another version makes some servers grumble; else
+/// what the loader finds.
 pub(crate) fn libraries(named: Option<&OsStr>, variables: Variables<'_>) -> Vec<OsString> {
     if let Some(named) = named {
         return vec![named.to_owned()];

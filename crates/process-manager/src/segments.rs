@@ -1,7 +1,8 @@
 //! Binary values as text: base64 without padding, cut into pieces that every server's lines can hold.
 //!
-//! Values of PMI-1 are single words of text and those of PMI-2 hold no `;`, and one of the widespread servers reads a
-//! command line of at most 1024 bytes whatever it announces. So a value is encoded, and cut when it is long:
+//! Values of PMI-1 are single words of text and those of PMI-2 hold no `;`, and one of the widespread servers
+//! reads a command line of at most 1024 bytes whatever it announces. So a value is encoded, and cut when it
+//! is long:
 //! ```text
 //! key      "<pieces>:<first piece>"
 //! key-2    "<second piece>"
@@ -25,7 +26,8 @@ pub(crate) fn cut(key: &str, value: &[u8], text_bytes_max: usize) -> Vec<(String
     pieces.iter().enumerate().map(named).collect()
 }
 
-/// Reads what [`cut`] has made, by a function that fetches the text under a key; `None` where there is no first piece.
+/// Reads what [`cut`] has made, by a function that fetches the text under a key; `None` where there is no
+/// first piece.
 pub(crate) fn read<E>(
     key: &str,
     mut text_under: impl FnMut(&str) -> Result<Option<String>, E>,

@@ -1,8 +1,8 @@
 //! The PMI-1 server as a value: bytes of a rank in, bytes for ranks and events out. It reads no socket.
 //!
-//! A launcher owns one [`Server`] per job. It feeds what each rank's socket delivers to [`Server::receive`] and
-//! carries out the [`Action`]s. The dialect is the one that MPICH's client speaks with Hydra. Nothing a rank
-//! sends can make the server panic or grow without bound; what cannot be a PMI-1 client is a [`Fault`].
+//! A launcher owns one [`Server`] per job. It feeds what each rank's socket delivers to [`Server::receive`]
+//! and carries out the [`Action`]s. The dialect is the one that MPICH's client speaks with Hydra. Nothing a
+//! rank sends can make the server panic or grow without bound; what cannot be a PMI-1 client is a [`Fault`].
 
 use std::collections::BTreeMap;
 
@@ -105,8 +105,8 @@ impl Server {
         Server::with_spares(ranks, 0, space)
     }
 
-    /// The same where up to `spares` processes may come into the place of others. Here they have numbers behind those of the
-    /// ranks, in the order in which they are started, and they come to no barrier.
+    /// The same where up to `spares` processes may come into the place of others. Here they have numbers
+    /// behind those of the ranks, in the order in which they are started, and they come to no barrier.
     pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
         let store = BTreeMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{ranks}))"))]);
         let clients = (0..ranks + spares).map(|_| Client::new()).collect();
@@ -136,8 +136,8 @@ impl Server {
         self.programs[process as usize] = program;
     }
 
-    /// From now on it says that so many ranks each, in their order, are on a node of their own; before it is asked, so that all hear
-    /// the same.
+    /// From now on it says that so many ranks each, in their order, are on a node of their own; before it is
+    /// asked, so that all hear the same.
     #[must_use]
     pub fn with_nodes_of(mut self, ranks: u32) -> Server {
         let nodes = self.members.div_ceil(ranks);

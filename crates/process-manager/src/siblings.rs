@@ -1,13 +1,13 @@
 //! Whether a process that the launcher started on this node has ended before it joined the job.
 //!
-//! Slurm and Hydra leave the others alone when a rank ends before `MPI_Init`, and the others would wait for it at the
-//! fence for ever. But they are children of one parent, `slurmstepd` or `hydra_pmi_proxy`, and the environment tells
-//! how many it started: so one of them looks whether all are still there (decisions/0009).
+//! Slurm and Hydra leave the others alone when a rank ends before `MPI_Init`, and the others would wait for
+//! it at the fence for ever. But they are children of one parent, `slurmstepd` or `hydra_pmi_proxy`, and the
+//! environment tells how many it started: so one of them looks whether all are still there (decisions/0009).
 //!
-//! It speaks only when it is certain. Both parents start all their ranks before they let the first one run or answer
-//! it; a rank is missing when no living process of this node carries its number, and when that is so twice running,
-//! with the fence still shut in between. Any child of the parent that it cannot place, a process that it cannot see, and
-//! any other parent mean that nothing is said.
+//! It speaks only when it is certain. Both parents start all their ranks before they let the first one run or
+//! answer it; a rank is missing when no living process of this node carries its number, and when that is so
+//! twice running, with the fence still shut in between. Any child of the parent that it cannot place, a
+//! process that it cannot see, and any other parent mean that nothing is said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,8 +50,8 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Launchers nest, and an inner one leaves the variables of an outer one as they are. Which of them counts is told
-    /// by the parent.
+    /// Launchers nest, and an inner one leaves the variables of an outer one as they are. Which of them
+    /// counts is told by the parent.
     pub(crate) fn by_whom(variables: Variables<'_>, rank: u32, size: u32) -> Vec<Started> {
         [by_slurm(variables, rank, size), by_hydra(variables, size)].into_iter().flatten().collect()
     }
@@ -298,7 +298,8 @@ impl<'a> Waiting<'a> {
         Waiting { look, pause, due: Instant::now() + first }
     }
 
-    /// How long to wait for the answer before the next look. Whatever wakes the process earlier makes it no longer.
+    /// How long to wait for the answer before the next look. Whatever wakes the process earlier makes it no
+    /// longer.
     pub(crate) fn left(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }

@@ -8,8 +8,8 @@
 //! 3. `PMI_PORT`: a listening PMI server
 //! 4. a mere statement that this is one of many (`PMI_SIZE`, `SLURM_PROCID` and others)
 //!
-//! In the last case starting alone would give as many jobs of one rank as there are tasks; that is always an error.
-//! `WEFT_PROCESS_MANAGER` overrides the choice.
+//! In the last case starting alone would give as many jobs of one rank as there are tasks; that is always an
+//! error. `WEFT_PROCESS_MANAGER` overrides the choice.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -177,7 +177,8 @@ pub enum StartError {
     Exchange(#[from] crate::ExchangeError),
 }
 
-/// Decides from the environment and what is wished; `is_socket` tells whether a descriptor is one that is open.
+/// Decides from the environment and what is wished; `is_socket` tells whether a descriptor is one that is
+/// open.
 pub(crate) fn offer(
     variables: Variables<'_>,
     wanted: Option<Protocol>,
@@ -257,8 +258,8 @@ fn refuse_stated_size(variables: Variables<'_>) -> Result<(), StartError> {
     Ok(())
 }
 
-/// A batch script and the shell of an allocation are told the tasks of the *job* (`SLURM_NTASKS`), yet run once;
-/// what runs once per task is a step, and only a step carries `SLURM_STEP_ID`.
+/// A batch script and the shell of an allocation are told the tasks of the *job* (`SLURM_NTASKS`), yet run
+/// once; what runs once per task is a step, and only a step carries `SLURM_STEP_ID`.
 fn refuse_slurm_task(variables: Variables<'_>) -> Result<(), StartError> {
     let in_step = || variables("SLURM_STEP_ID").or_else(|| variables("SLURM_STEPID"));
     let tasks = variables("SLURM_STEP_NUM_TASKS").or_else(|| in_step().and(variables("SLURM_NTASKS")));

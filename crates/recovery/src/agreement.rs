@@ -2,15 +2,15 @@
 //!
 //! A state machine: failures and messages go in, messages and the decision come out. Members are ranks here.
 //!
-//! **The tree.** Contributions go up a tree of those whom the last decision left alive, and the decision comes down:
-//! all have the same tree without a word. **The leader.** Who knows of a newer failure, or is asked, leaves the tree for good,
-//! and turns to the lowest member alive. That one asks all, waits for all who live, and takes the decision that one of them has,
-//! or else makes it.
+//! **The tree.** Contributions go up a tree of those whom the last decision left alive, and the decision
+//! comes down: all have the same tree without a word. **The leader.** Who knows of a newer failure, or is
+//! asked, leaves the tree for good, and turns to the lowest member alive. That one asks all, waits for all
+//! who live, and takes the decision that one of them has, or else makes it.
 //!
-//! Why all who stay alive decide alike: a leader decides when it has heard of each of them, or has the decision of one. Whoever
-//! had decided by then has said so. Whoever had not has promised to take no decision but that of this leader or of a
-//! higher one, which asks it again; and there is a higher one only when this one is dead. That nobody who lives is
-//! taken for dead, others see to.
+//! Why all who stay alive decide alike: a leader decides when it has heard of each of them, or has the
+//! decision of one. Whoever had decided by then has said so. Whoever had not has promised to take no decision
+//! but that of this leader or of a higher one, which asks it again; and there is a higher one only when this
+//! one is dead. That nobody who lives is taken for dead, others see to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,8 @@ pub struct Contribution {
     pub count: u64,
 }
 
-/// A bit that whoever has not given up brings to each agreement: a decision without it says that somebody has.
+/// A bit that whoever has not given up brings to each agreement: a decision without it says that somebody
+/// has.
 pub const GOES_ON: u64 = 1 << 61;
 
 impl Contribution {
@@ -336,7 +337,8 @@ fn combined(all: impl Iterator<Item = (Contribution, BTreeSet<u32>)>) -> Decisio
     Decision { flags, failed, is_acknowledged, counts }
 }
 
-/// Words as bytes: what, flags, whether acknowledged, the least and the most count, then lists of ranks, each behind its length.
+/// Words as bytes: what, flags, whether acknowledged, the least and the most count, then lists of ranks, each
+/// behind its length.
 impl Word {
     /// The bytes that members send each other.
     pub fn encode(&self) -> Vec<u8> {
@@ -413,8 +415,9 @@ impl Reader<'_> {
     }
 }
 
-/// Children of a member in the tree: so many that up to nine members need one step up and one down, since where members share cores
-/// each step costs a turn of all of them. Tests try all orders of small groups, in which there are to be members between.
+/// Children of a member in the tree: so many that up to nine members need one step up and one down, since
+/// where members share cores each step costs a turn of all of them. Tests try all orders of small groups, in
+/// which there are to be members between.
 const CHILDREN: usize = if cfg!(test) { 2 } else { 8 };
 /// What a question brings.
 const NOTHING: Brought = Brought { flags: 0, is_acknowledged: false, counts: Counts { least: 0, most: 0 } };

@@ -1,7 +1,8 @@
-//! Agreements and revocations of communicators: what members tell each other beside all matching, in any call.
+//! Agreements and revocations of communicators: what members tell each other beside all matching, in any
+//! call.
 //!
-//! Both go by the identity of a communicator, which is never given twice: what is left over from one that is gone means nothing
-//! to the next that has its context.
+//! Both go by the identity of a communicator, which is never given twice: what is left over from one that is
+//! gone means nothing to the next that has its context.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -59,7 +60,8 @@ pub struct Councils {
     unknown: HashSet<u64>,
 }
 
-/// The agreements of one communicator. It outlives the communicator for a while: others may ask how the last one ended.
+/// The agreements of one communicator. It outlives the communicator for a while: others may ask how the last
+/// one ended.
 struct Council {
     of: Weak<Standing>,
     /// How many were opened before it, and it.
@@ -80,8 +82,8 @@ struct Council {
     passed: BTreeSet<u32>,
 }
 
-/// A revocation that is known here, and whom this process has told. It outlives the communicator for a while: somebody whom it
-/// has told may fail before having told others.
+/// A revocation that is known here, and whom this process has told. It outlives the communicator for a while:
+/// somebody whom it has told may fail before having told others.
 struct Revoked {
     of: Weak<Standing>,
     /// How many were revoked before it, and it.
@@ -104,8 +106,9 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    /// Whether others of so many members are told by the next turn only (decision 0014). Where they are few, who revokes tells
-    /// all: what the others tell is for the case that it has died over it, and who waits here comes first.
+    /// Whether others of so many members are told by the next turn only (decision 0014). Where they are few,
+    /// who revokes tells all: what the others tell is for the case that it has died over it, and who waits
+    /// here comes first.
     pub fn is_told_later(self, size: u32) -> bool {
         self == Revocation::Heard && size <= FEW
     }
@@ -132,8 +135,8 @@ impl Councils {
         number
     }
 
-    /// This process gives up: to the agreement that is next, or under way and without its part, it brings nothing, so that nobody
-    /// waits for it there. Once somebody has, nobody needs to any more.
+    /// This process gives up: to the agreement that is next, or under way and without its part, it brings
+    /// nothing, so that nobody waits for it there. Once somebody has, nobody needs to any more.
     pub fn give_up(&mut self, standing: &Arc<Standing>, failed: &[Peer], letters: &mut Vec<Letter>) {
         let identity = standing.identity();
         if !self.all.contains_key(&identity) {
@@ -144,7 +147,8 @@ impl Councils {
         }
     }
 
-    /// This process brings nothing to the agreement with that number, if it has brought nothing yet, and does not ask for its decision.
+    /// This process brings nothing to the agreement with that number, if it has brought nothing yet, and does
+    /// not ask for its decision.
     pub fn pass(&mut self, standing: &Standing, number: u32, letters: &mut Vec<Letter>) {
         let identity = standing.identity();
         if let Some(council) = self.all.get_mut(&identity) {
@@ -214,8 +218,8 @@ impl Councils {
         decided
     }
 
-    /// A communicator is revoked, here or by a message. All members are told, as far as this one is the one to do so; of what is
-    /// known already nobody is.
+    /// A communicator is revoked, here or by a message. All members are told, as far as this one is the one
+    /// to do so; of what is known already nobody is.
     pub fn revoke(
         &mut self,
         standing: &Arc<Standing>,
@@ -246,7 +250,8 @@ impl Councils {
         self.forget_revoked();
     }
 
-    /// A communicator is revoked that is not known here yet, or not any more; true where that is to be looked out for.
+    /// A communicator is revoked that is not known here yet, or not any more; true where that is to be looked
+    /// out for.
     pub fn revoke_unknown(&mut self, identity: u64) -> bool {
         let is_known = self.revoked.contains_key(&identity) || self.past.contains(&identity);
         let is_noted = !is_known && self.unknown.len() < STRAYS_MAX;
@@ -297,7 +302,8 @@ impl Councils {
         self.all.insert(identity, council);
     }
 
-    /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are kept for them.
+    /// Communicators that are gone are asked about by those who missed how the last agreement ended; some are
+    /// kept for them.
     fn forget(&mut self) {
         if self.all.len() < self.forget_at {
             return;
@@ -326,7 +332,8 @@ impl Councils {
     }
 }
 
-/// Of communicators that are gone, by number and identity, those to be forgotten. Those that came last may still be asked about.
+/// Of communicators that are gone, by number and identity, those to be forgotten. Those that came last may
+/// still be asked about.
 fn oldest(gone: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
     let mut gone: Vec<(u64, u64)> = gone.collect();
     gone.sort_unstable();
@@ -398,9 +405,9 @@ impl Council {
 }
 
 impl Revoked {
-    /// Tells the next living members 1, 2, 4, … places on; also those that have come into the place of one that is dead. That
-    /// the next one always knows is what lets all know. Of few members who revokes tells all itself, in one step, and the others
-    /// the next one only.
+    /// Tells the next living members 1, 2, 4, … places on; also those that have come into the place of one
+    /// that is dead. That the next one always knows is what lets all know. Of few members who revokes tells
+    /// all itself, in one step, and the others the next one only.
     fn spread(&mut self, identity: u64, letters: &mut Vec<Letter>) {
         let size = self.members.size();
         let further = |distance: &u32| match self.from {
@@ -426,8 +433,8 @@ impl Revoked {
 const FEW: u32 = 9;
 /// Words and revocations for communicators that are not known here, at most.
 const STRAYS_MAX: usize = 4096;
-/// Communicators that are gone and whose last decision, or revocation, is still kept; half of them at least, since to look for
-/// those that are gone takes longer than all the rest of a revocation.
+/// Communicators that are gone and whose last decision, or revocation, is still kept; half of them at least,
+/// since to look for those that are gone takes longer than all the rest of a revocation.
 const GONE_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Processes that have failed, and the communicators that they were members of (decision 0013).
 //!
-//! The engine notes who is lost; whoever makes communicators says who their members are. Both look here, and only when
-//! something has failed, or a communicator comes or is asked about: no message that goes its way does.
+//! The engine notes who is lost; whoever makes communicators says who their members are. Both look here, and
+//! only when something has failed, or a communicator comes or is asked about: no message that goes its way
+//! does.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -15,9 +16,11 @@ mod range;
 
 pub use range::ErrorRange;
 
-/// What failures have made of a communicator. Who has the communicator keeps this; with the last of them it is gone.
+/// What failures have made of a communicator. Who has the communicator keeps this; with the last of them it
+/// is gone.
 pub struct Standing {
-    /// The even one of its two contexts: that of messages between two. The odd one is that of collective operations.
+    /// The even one of its two contexts: that of messages between two. The odd one is that of collective
+    /// operations.
     context: u32,
     /// The same at all members, and never given twice.
     identity: u64,
@@ -63,7 +66,8 @@ impl Standing {
         self.is_revoked.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing that all members do together can succeed any more: a member has failed, or it is revoked.
+    /// Whether nothing that all members do together can succeed any more: a member has failed, or it is
+    /// revoked.
     #[inline(always)]
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -90,8 +94,8 @@ impl Standing {
         self.is_strict.load(Ordering::Relaxed)
     }
 
-    /// Whether a failure of a member keeps the others from messages between two as well, and not from collective operations
-    /// only.
+    /// Whether a failure of a member keeps the others from messages between two as well, and not from
+    /// collective operations only.
     pub fn set_strict(&self, is_strict: bool) {
         self.is_strict.store(is_strict, Ordering::Relaxed);
     }
@@ -106,7 +110,8 @@ impl Standing {
         self.is_retired.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this process has given up what its members agree on behind each operation: none can succeed here any more.
+    /// Whether this process has given up what its members agree on behind each operation: none can succeed
+    /// here any more.
     pub fn gives_up(&self) -> bool {
         // One thread may say that it is atomic, and another that it is revoked: one of them sees both.
         self.is_atomic.load(Ordering::SeqCst)
@@ -151,7 +156,8 @@ impl Standing {
         Arc::clone(&self.members)
     }
 
-    /// It is revoked: nothing that goes by it can succeed any more (MPI 5.0 has no such call; it is that of ULFM).
+    /// It is revoked: nothing that goes by it can succeed any more (MPI 5.0 has no such call; it is that of
+    /// ULFM).
     pub fn set_revoked(&self) {
         self.is_revoked.store(true, Ordering::SeqCst);
         self.close();
@@ -192,8 +198,9 @@ struct Watch {
 }
 
 impl Failures {
-    /// From now on failures of these members concern the communicator with that context; those that are known already do.
-    /// `identity` is the same at all members, and no other communicator ever has it; `here` is this process's rank.
+    /// From now on failures of these members concern the communicator with that context; those that are known
+    /// already do. `identity` is the same at all members, and no other communicator ever has it; `here` is
+    /// this process's rank.
     #[must_use]
     pub fn watch(&self, context: u32, identity: u64, here: Rank, members: Arc<dyn Members>) -> Arc<Standing> {
         let mut book = self.hold();
@@ -209,8 +216,9 @@ impl Failures {
         standing
     }
 
-    /// Says whether the members of a communicator agree behind each operation; all say the same. Where one of them can not go on, the
-    /// others shall not wait there: from now on it brings nothing to the agreement once it knows of that ([`crate::GOES_ON`]).
+    /// Says whether the members of a communicator agree behind each operation; all say the same. Where one of
+    /// them can not go on, the others shall not wait there: from now on it brings nothing to the agreement
+    /// once it knows of that ([`crate::GOES_ON`]).
     pub fn set_atomic(&self, standing: &Standing, is_atomic: bool) {
         standing.is_atomic.store(is_atomic, Ordering::SeqCst);
         if standing.gives_up() {
@@ -218,13 +226,14 @@ impl Failures {
         }
     }
 
-    /// Whether to look at [`Failures::given_up`] since something was made, or has become so, that was broken before.
+    /// Whether to look at [`Failures::given_up`] since something was made, or has become so, that was broken
+    /// before.
     pub fn take_any_given_up(&self) -> bool {
         self.any_given_up.load(Ordering::Relaxed) && self.any_given_up.swap(false, Ordering::Relaxed)
     }
 
-    /// The communicators in which this process has given up what their members agree on behind each operation, in the order of their
-    /// contexts.
+    /// The communicators in which this process has given up what their members agree on behind each
+    /// operation, in the order of their contexts.
     pub fn given_up(&self) -> Vec<Arc<Standing>> {
         let book = self.hold();
         let standings = book.watched.values().filter_map(|watch| watch.standing.upgrade());
@@ -234,8 +243,8 @@ impl Failures {
         given_up
     }
 
-    /// From now on this is called whenever the process has learned of a failure; where something was said before, that is. It may ask
-    /// for nothing of MPI.
+    /// From now on this is called whenever the process has learned of a failure; where something was said
+    /// before, that is. It may ask for nothing of MPI.
     pub fn tell(&self, teller: impl Fn() + Send + Sync + 'static) {
         let _ = self.teller.set(Box::new(teller));
     }
@@ -251,14 +260,15 @@ impl Failures {
         self.hold().failed.iter().any(|(known, _)| *known == peer)
     }
 
-    /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach of this process alone,
-    /// as where its descriptors are short.
+    /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach
+    /// of this process alone, as where its descriptors are short.
     pub fn dead(&self) -> Vec<Peer> {
         let book = self.hold();
         book.failed.iter().filter(|(_, error)| error.fault == Fault::Died).map(|(peer, _)| *peer).collect()
     }
 
-    /// The failed members of a communicator, in the same order: what was answered once is how each later answer begins.
+    /// The failed members of a communicator, in the same order: what was answered once is how each later
+    /// answer begins.
     #[must_use]
     pub fn of(&self, standing: &Standing) -> Vec<Peer> {
         let book = self.hold();
@@ -266,8 +276,8 @@ impl Failures {
         watch.failed.iter().map(|&at| book.failed[at].0).collect()
     }
 
-    /// Acknowledges the first `count` failures of members, unless more are; the answer is how many are now. Receives
-    /// from anybody go on as before where all are.
+    /// Acknowledges the first `count` failures of members, unless more are; the answer is how many are now.
+    /// Receives from anybody go on as before where all are.
     pub fn acknowledge(&self, standing: &Standing, count: usize) -> usize {
         let mut book = self.hold();
         let Book { failed, watched, .. } = &mut *book;
@@ -276,9 +286,10 @@ impl Failures {
         watch.acknowledged
     }
 
-    /// The places of these members are blank from now on: their failures, and no others', are acknowledged and hinder no
-    /// message between two any more, in whatever order this process hears of them. Collective operations stay broken: what had
-    /// begun among all can never end, and those who live have a context of their own for the next ones.
+    /// The places of these members are blank from now on: their failures, and no others', are acknowledged
+    /// and hinder no message between two any more, in whatever order this process hears of them. Collective
+    /// operations stay broken: what had begun among all can never end, and those who live have a context of
+    /// their own for the next ones.
     pub fn settle(&self, standing: &Standing, blank: Vec<Peer>) {
         let mut book = self.hold();
         let Book { failed, watched, .. } = &mut *book;
@@ -290,8 +301,8 @@ impl Failures {
         }
     }
 
-    /// As [`Failures::settle`], where others have come into the places of the dead: these are members from now on. The answer is
-    /// the standing of the context as it is now.
+    /// As [`Failures::settle`], where others have come into the places of the dead: these are members from
+    /// now on. The answer is the standing of the context as it is now.
     #[must_use]
     pub fn settle_among(
         &self,
@@ -325,7 +336,8 @@ impl Failures {
         renewed
     }
 
-    /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with the same processes.
+    /// Acknowledges in one communicator, from its first failure on, what is acknowledged in another one with
+    /// the same processes.
     pub fn acknowledge_alike(&self, known: &Standing, alike: &Standing) {
         let mut book = self.hold();
         let Some(watch) = book.watched.get(&known.context) else { return };
@@ -338,8 +350,9 @@ impl Failures {
         watch.acknowledge(count, failed);
     }
 
-    /// Notes a failure; the answer is the contexts of the communicators that it concerns: the odd one where it concerns collective
-    /// operations only, since the place was blank before. One that is known concerns none.
+    /// Notes a failure; the answer is the contexts of the communicators that it concerns: the odd one where
+    /// it concerns collective operations only, since the place was blank before. One that is known concerns
+    /// none.
     pub fn note(&self, peer: Peer, error: &FabricError) -> Vec<u32> {
         let mut book = self.hold();
         if book.failed.iter().any(|(known, _)| *known == peer) {
@@ -380,7 +393,8 @@ impl Failures {
         Some(book.failed[at].1.clone())
     }
 
-    /// Why nothing can be done under that context, where a member has failed: collective operations, or everything.
+    /// Why nothing can be done under that context, where a member has failed: collective operations, or
+    /// everything.
     pub fn broken(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
         let watch = book.watched.get(&(context & !1))?;
@@ -393,7 +407,8 @@ impl Failures {
         at.map(|at| book.failed[at].1.clone())
     }
 
-    /// Why another communicator came into the place of one: a member that it does not keep as blank has failed, if one has.
+    /// Why another communicator came into the place of one: a member that it does not keep as blank has
+    /// failed, if one has.
     pub fn retired_by(&self, context: u32) -> Option<FabricError> {
         let book = self.hold();
         let at = book.watched.get(&(context & !1))?.broken_by(&book.failed)?;
@@ -464,127 +479,5 @@ pub fn is_collective(context: u32) -> bool {
 const WATCHED_MIN: usize = 64;
 
 #[cfg(test)]
-mod tests {
-
-    use std::sync::atomic::AtomicU32;
-
-    use super::*;
-    use crate::MemberList;
-
-    fn died(peer: u32) -> FabricError {
-        FabricError { fabric: "test", fault: Fault::Died, what: format!("process {peer} has died") }
-    }
-
-    #[test]
-    fn a_failure_concerns_those_that_it_was_a_member_of_and_is_noted_once() {
-        let failures = Failures::default();
-        let (two, other) = (
-            failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![7, 8]))),
-            failures.watch(6, 0, Rank(0), Arc::new(MemberList(vec![7]))),
-        );
-        assert_eq!(failures.note(Peer(8), &died(8)), [4]);
-        assert_eq!(failures.note(Peer(8), &died(8)), []);
-        assert!(two.is_closed() && !other.is_closed());
-        assert_eq!(failures.note(Peer(7), &died(7)), [4, 6]);
-        assert_eq!(
-            (failures.all(), failures.of(&two), failures.of(&other)),
-            (vec![Peer(8), Peer(7)], vec![Peer(8), Peer(7)], vec![Peer(7)])
-        );
-        assert_eq!(failures.broken(5), Some(died(8)));
-        assert_eq!(failures.broken(4), None, "that is the context of messages between two");
-        let late = failures.watch(10, 0, Rank(0), Arc::new(MemberList(vec![1, 8])));
-        assert!(late.is_closed() && failures.of(&late) == [Peer(8)]);
-    }
-
-    #[test]
-    fn who_wants_to_be_told_of_failures_is_told_once_of_each() {
-        let (failures, told) = (Failures::default(), Arc::new(AtomicU32::new(0)));
-        let counts = Arc::clone(&told);
-        failures.note(Peer(7), &died(7));
-        failures.tell(move || {
-            counts.fetch_add(1, Ordering::Relaxed);
-        });
-        for peer in [7, 8, 9, 8] {
-            failures.note(Peer(peer), &died(peer));
-        }
-        assert_eq!(told.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn acknowledging_covers_what_was_known_and_no_more() {
-        let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![7, 8, 9])));
-        failures.note(Peer(9), &died(9));
-        assert_eq!(failures.acknowledge(&standing, 0), 0);
-        assert_eq!(failures.unacknowledged(4), Some(died(9)));
-        assert_eq!(failures.acknowledge(&standing, 5), 1);
-        assert_eq!(failures.unacknowledged(4), None);
-        failures.note(Peer(7), &died(7));
-        assert_eq!(failures.unacknowledged(4), Some(died(7)));
-        assert_eq!(failures.acknowledge(&standing, 1), 1, "what is acknowledged stays so");
-        assert!(failures.broken(5).is_some(), "acknowledging mends no collective operation");
-    }
-
-    #[test]
-    fn a_recovery_acknowledges_those_whom_it_has_decided_on_and_nobody_else() {
-        // What was heard of first is not what was decided; and of one that was decided on is heard later.
-        let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![6, 7, 8, 9])));
-        failures.note(Peer(9), &died(9));
-        failures.note(Peer(8), &died(8));
-        failures.settle(&standing, vec![Peer(8), Peer(7)]);
-        assert_eq!(failures.unacknowledged(4), Some(died(9)));
-        assert_eq!(failures.note(Peer(7), &died(7)), [5], "it was decided, and hinders no message");
-        assert_eq!(failures.acknowledge(&standing, 1), 3, "the two others were acknowledged");
-        assert_eq!(failures.unacknowledged(4), None);
-    }
-
-    #[test]
-    fn who_comes_into_the_place_of_the_dead_is_a_member_as_the_others() {
-        let failures = Failures::default();
-        let before = failures.watch(4, 3, Rank(0), Arc::new(MemberList(vec![6, 7, 8])));
-        failures.note(Peer(8), &died(8));
-        let after = failures.settle_among(&before, vec![Peer(8)], Arc::new(MemberList(vec![6, 7, 9])));
-        assert_eq!((after.context(), after.identity(), failures.unacknowledged(4)), (4, 3, None));
-        drop(before);
-        assert_eq!(failures.broken(5), Some(died(8)), "what had begun among all never ends");
-        assert_eq!(failures.note(Peer(9), &died(9)), [4]);
-        assert_eq!(failures.unacknowledged(4), Some(died(9)));
-        failures.note(Peer(10), &died(10));
-        let _last = failures.settle_among(&after, vec![Peer(9)], Arc::new(MemberList(vec![6, 7, 10])));
-        assert_eq!(
-            failures.unacknowledged(4),
-            Some(died(10)),
-            "it has died since, and the two before are settled"
-        );
-        assert!(failures.note(Peer(8), &died(8)).is_empty());
-    }
-
-    #[test]
-    fn who_is_blank_does_not_break_what_becomes_strict() {
-        let failures = Failures::default();
-        let standing = failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![6, 7, 8])));
-        failures.note(Peer(8), &died(8));
-        failures.settle(&standing, vec![Peer(8)]);
-        standing.set_strict(true);
-        assert_eq!(failures.broken(4), None);
-        assert_eq!(failures.broken(5), Some(died(8)), "what had begun among all never ends");
-        assert!(!failures.any_guarded() && standing.is_closed());
-        assert_eq!(failures.note(Peer(7), &died(7)), [4]);
-        assert_eq!(failures.broken(4), Some(died(7)));
-        assert!(failures.any_guarded());
-    }
-
-    #[test]
-    fn communicators_that_are_gone_are_forgotten() {
-        let failures = Failures::default();
-        for context in 0..if cfg!(miri) { 4 * WATCHED_MIN as u32 } else { 10_000 } {
-            drop(failures.watch(2 * context, 0, Rank(0), Arc::new(MemberList(vec![1]))));
-        }
-        assert!(failures.hold().watched.len() <= WATCHED_MIN);
-        let kept = failures.watch(2, 0, Rank(0), Arc::new(MemberList(vec![1])));
-        drop(failures.watch(4, 0, Rank(0), Arc::new(MemberList(vec![1]))));
-        assert_eq!(failures.note(Peer(1), &died(1)), [2]);
-        assert!(kept.is_closed());
-    }
-}
+#[path = "failures_tests.rs"]
+mod tests;

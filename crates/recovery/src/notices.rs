@@ -1,7 +1,8 @@
 //! What processes tell each other of failures, where no launcher tells all of them (decision 0013).
 //!
-//! Who learns of one tells the next living processes 1, 2, 4, … places on, by their numbers, and when one of those dies, the one that
-//! comes after it. That the next one always knows is what lets all know; the others make it quick.
+//! Who learns of one tells the next living processes 1, 2, 4, … places on, by their numbers, and when one of
+//! those dies, the one that comes after it. That the next one always knows is what lets all know; the others
+//! make it quick.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -104,7 +105,8 @@ mod tests {
         assert_eq!(told(&mut notices, &[3, 1, 2], 4), [], "nobody is left");
     }
 
-    /// Each process knows of a failure as soon as somebody does and notices have gone round, whoever dies meanwhile.
+    /// Each process knows of a failure as soon as somebody does and notices have gone round, whoever dies
+    /// meanwhile.
     #[test]
     fn all_who_live_learn_of_all() {
         for size in 2..if cfg!(miri) { 6u32 } else { 12 } {

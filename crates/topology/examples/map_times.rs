@@ -1,7 +1,7 @@
 //! How long mappings take: `cargo run --release -p weft-topology --example map_times [ROUNDS]`.
 //!
-//! Rounds go through all cases in turn, so that a noisy machine disturbs all alike; the least and the median of each are
-//! printed.
+//! Rounds go through all cases in turn, so that a noisy machine disturbs all alike; the least and the median
+//! of each are printed.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

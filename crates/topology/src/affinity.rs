@@ -41,7 +41,8 @@ pub enum AffinityError {
 pub fn cpus_allowed() -> Result<CpuSet, AffinityError> {
     match sched_getaffinity(None) {
         Ok(mask) => Ok((0..KernelSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu)).collect()),
-        // The kernel is built for more cpus than the fixed mask of this call holds; its text form has no limit.
+        // The kernel is built for more cpus than the fixed mask of this call holds; its text form has no
+        // limit.
         Err(Errno::INVAL) => cpus_in_status(),
         Err(cause) => Err(AffinityError::Unreadable { cause: cause.to_string() }),
     }

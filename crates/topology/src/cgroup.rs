@@ -1,8 +1,8 @@
-//! How many cpus' worth of time the cgroups of this process grant. Such a quota does not show in the affinity mask,
-//! where it looks like free cores.
+//! How many cpus' worth of time the cgroups of this process grant. Such a quota does not show in the affinity
+//! mask, where it looks like free cores.
 //!
-//! A process is in one group of each hierarchy. Every group from there up to the root of the mount may have a limit
-//! and the tightest counts. Version 2 keeps it in `cpu.max`, version 1 in `cpu.cfs_quota_us` and
+//! A process is in one group of each hierarchy. Every group from there up to the root of the mount may have a
+//! limit and the tightest counts. Version 2 keeps it in `cpu.max`, version 1 in `cpu.cfs_quota_us` and
 //! `cpu.cfs_period_us`; a machine may have both mounted.
 
 use std::fs;
@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::Host;
 
 impl Host {
-    /// The tightest quota over this process, in cpus; `None` without one. It is shared by all processes of the
-    /// group, and may be a fraction. Files that are absent or make no sense set no limit.
+    /// The tightest quota over this process, in cpus; `None` without one. It is shared by all processes of
+    /// the group, and may be a fraction. Files that are absent or make no sense set no limit.
     #[must_use]
     pub fn cgroup_cpus(&self) -> Option<f64> {
         let groups = fs::read_to_string(self.root.join("proc/self/cgroup")).ok()?;
@@ -92,8 +92,8 @@ struct Mount {
 }
 
 impl Mount {
-    /// A line of `/proc/self/mountinfo`: four fields, mount point, options, optional fields up to a dash, then file
-    /// system, source and its options. The fourth field is the root of the mount.
+    /// A line of `/proc/self/mountinfo`: four fields, mount point, options, optional fields up to a dash,
+    /// then file system, source and its options. The fourth field is the root of the mount.
     fn parse(line: &str) -> Option<Mount> {
         let (front, back) = line.split_once(" - ")?;
         let mut front = front.split(' ').skip(3);
@@ -123,8 +123,8 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// Whether a path goes down only. One with `..`, as seen from a namespace inside, names a group that cannot be
-/// reached by this mount.
+/// Whether a path goes down only. One with `..`, as seen from a namespace inside, names a group that cannot
+/// be reached by this mount.
 fn is_plain(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }

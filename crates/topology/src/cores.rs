@@ -1,4 +1,5 @@
-//! Which cpus are one core: hardware threads share its execution units, so two busy ranks belong on two cores.
+//! Which cpus are one core: hardware threads share its execution units, so two busy ranks belong on two
+//! cores.
 
 use std::fs;
 
@@ -12,8 +13,8 @@ pub struct Core {
 }
 
 impl Host {
-    /// The cores behind `cpus`, ordered by their first cpu. Each cpu is in exactly one of them; one whose siblings
-    /// cannot be read is a core by itself.
+    /// The cores behind `cpus`, ordered by their first cpu. Each cpu is in exactly one of them; one whose
+    /// siblings cannot be read is a core by itself.
     #[must_use]
     pub fn cores(&self, cpus: &CpuSet) -> Vec<Core> {
         let mut placed = CpuSet::new();

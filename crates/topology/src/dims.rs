@@ -1,8 +1,8 @@
 //! Balanced extents of a grid: `MPI_Dims_create` (MPI 5.0 section 8.5.2).
 //!
-//! The standard wants extents "as close to each other as possible". Here that has one meaning: the difference between the
-//! largest and the smallest is the least; of several such choices the one with the largest smallest extent, then the
-//! largest second smallest, and so on (decisions/0010).
+//! The standard wants extents "as close to each other as possible". Here that has one meaning: the difference
+//! between the largest and the smallest is the least; of several such choices the one with the largest
+//! smallest extent, then the largest second smallest, and so on (decisions/0010).
 
 use thiserror::Error;
 
@@ -38,7 +38,8 @@ pub enum NoDims {
     },
 }
 
-/// Sets the extents that are 0, so that all multiply to `nodes`; those it sets do not increase along the axes.
+/// Sets the extents that are 0, so that all multiply to `nodes`; those it sets do not increase along the
+/// axes.
 ///
 /// # Errors
 /// Numbers that are negative or do not divide; then nothing is set.
@@ -110,8 +111,8 @@ fn factors(number: u32) -> Vec<(u32, u32)> {
     found
 }
 
-/// Branch and bound over divisors, the smallest factor first and each from large to small, so that of equally good answers
-/// the wanted one is met first; every later one has to be closer.
+/// Branch and bound over divisors, the smallest factor first and each from large to small, so that of equally
+/// good answers the wanted one is met first; every later one has to be closer.
 struct Search {
     divisors: Vec<u32>,
     largest_prime: u32,

@@ -1,5 +1,5 @@
-//! Graphs of who talks to whom (MPI 5.0 §8.5.5, §8.5.6): one that every process knows whole, and the edges of one
-//! process alone.
+//! Graphs of who talks to whom (MPI 5.0 §8.5.5, §8.5.6): one that every process knows whole, and the edges of
+//! one process alone.
 
 use thiserror::Error;
 
@@ -38,8 +38,9 @@ pub enum NotAGraph {
 }
 
 impl Graph {
-    /// A graph of `index.len()` nodes in MPI's form: `index[i]` is the number of neighbours of nodes 0 to i together,
-    /// and `edges` has as many entries as the last index says; what is behind them is not looked at.
+    /// A graph of `index.len()` nodes in MPI's form: `index[i]` is the number of neighbours of nodes 0 to i
+    /// together, and `edges` has as many entries as the last index says; what is behind them is not looked
+    /// at.
     ///
     /// # Errors
     /// An index that falls, or an edge that leads nowhere.

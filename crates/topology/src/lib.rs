@@ -1,12 +1,15 @@
-//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup grants; and the
-//! tree of packages, NUMA nodes, caches and cores ([`Machine`]), of this host or as described.
+//! The machine: which cpus this process may use, which of them share a core, and how much of them a cgroup
+//! grants; and the tree of packages, NUMA nodes, caches and cores ([`Machine`]), of this host or as
+//! described.
 //!
-//! For the mapping of ranks to places each node tells how its ranks lie in the parts of its machine ([`NodeShape`]), and
-//! everybody makes the same [`Placement`] of that. Grids, graphs and the mapping of their cells to these places ([`map`],
-//! [`map_graph`], [`dims_create`]) are pure functions of numbers: no clock, no message, no randomness.
+//! For the mapping of ranks to places each node tells how its ranks lie in the parts of its machine
+//! ([`NodeShape`]), and everybody makes the same [`Placement`] of that. Grids, graphs and the mapping of
+//! their cells to these places ([`map`], [`map_graph`], [`dims_create`]) are pure functions of numbers: no
+//! clock, no message, no randomness.
 //!
-//! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]); nothing is
-//! trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no quota.
+//! Everything that is read from files is read below a root folder that a test can choose ([`Host::at`]);
+//! nothing is trusted to be there or to make sense. What cannot be read counts as absent: no siblings, no
+//! quota.
 #![forbid(unsafe_code)]
 
 mod affinity;
@@ -76,7 +79,8 @@ impl Host {
 pub struct Cpus {
     /// Where it may run, by its affinity mask.
     pub allowed: CpuSet,
-    /// How many cpus' worth of time its cgroups grant, to all processes in them together; `None` without a limit.
+    /// How many cpus' worth of time its cgroups grant, to all processes in them together; `None` without a
+    /// limit.
     pub quota: Option<f64>,
     /// The lesser of both: beyond it, spinning takes time from whoever is waited for.
     pub effective: f64,

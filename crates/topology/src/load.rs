@@ -1,4 +1,5 @@
-//! How busy the cpus of this host are with anything at all, as the kernel tells without being asked to count first.
+//! How busy the cpus of this host are with anything at all, as the kernel tells without being asked to count
+//! first.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use crate::{CpuSet, Host};
 
 impl Host {
-    /// How many threads beside the calling one run or could run at this moment, on any cpu; none where the kernel does not say.
+    /// How many threads beside the calling one run or could run at this moment, on any cpu; none where the
+    /// kernel does not say.
     #[must_use]
     pub fn runnable(&self) -> Option<usize> {
         let text = fs::read_to_string(self.root.join("proc/loadavg")).ok()?;
@@ -19,8 +21,8 @@ impl Host {
         fs::read_to_string(self.root.join("sys/devices/system/cpu/online")).ok()?.parse().ok()
     }
 
-    /// The cpus that were busy for at least half of `span`, which this call sleeps. The kernel counts in steps of 10 ms: a
-    /// shorter span tells nothing.
+    /// The cpus that were busy for at least half of `span`, which this call sleeps. The kernel counts in
+    /// steps of 10 ms: a shorter span tells nothing.
     #[must_use]
     pub fn busy_cpus(&self, span: Duration) -> CpuSet {
         let read = || fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
@@ -43,8 +45,8 @@ fn runnable_in(text: &str) -> Option<usize> {
     text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
 
-/// The lines of cpus in `/proc/stat`: user, nice, system, idle, waiting for input or output, two of interrupts, stolen. What
-/// stands behind these is contained in the first two.
+/// The lines of cpus in `/proc/stat`: user, nice, system, idle, waiting for input or output, two of
+/// interrupts, stolen. What stands behind these is contained in the first two.
 fn times_in(text: &str) -> Vec<Times> {
     let line = |line: &str| {
         let (cpu, words) = line.strip_prefix("cpu")?.split_once(' ')?;

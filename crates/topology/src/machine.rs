@@ -1,10 +1,13 @@
-//! The machine tree of one host: packages, NUMA nodes, caches, cores and cpus, each within the one that holds its cpus.
+//! The machine tree of one host: packages, NUMA nodes, caches, cores and cpus, each within the one that holds
+//! its cpus.
 //!
-//! Wherever a tree comes from, it comes as a list of objects with their cpus, and this file finds out what lies in what:
-//! cpus that are in two parts of which neither holds the other are a contradiction, and no machine.
+//! Wherever a tree comes from, it comes as a list of objects with their cpus, and this file finds out what
+//! lies in what: cpus that are in two parts of which neither holds the other are a contradiction, and no
+//! machine.
 //!
-//! Of memory hwloc knows more than a tree can hold: a cpu may be near to several NUMA nodes, and these may overlap. Here
-//! cpus that are near to the same NUMA nodes are one part, which has the number of the first of them.
+//! Of memory hwloc knows more than a tree can hold: a cpu may be near to several NUMA nodes, and these may
+//! overlap. Here cpus that are near to the same NUMA nodes are one part, which has the number of the first of
+//! them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -163,7 +166,8 @@ pub struct NotOnMachine {
 }
 
 impl Machine {
-    /// The tree of these objects, in any order. Objects without cpus and groups that add nothing are left out.
+    /// The tree of these objects, in any order. Objects without cpus and groups that add nothing are left
+    /// out.
     ///
     /// # Errors
     /// What contradicts itself.
@@ -197,8 +201,8 @@ impl Machine {
         hwloc::read()
     }
 
-    /// The machine that `text` describes: the name of a file of hwloc's, which ends in `.xml` or is there, or a short
-    /// description.
+    /// The machine that `text` describes: the name of a file of hwloc's, which ends in `.xml` or is there, or
+    /// a short description.
     ///
     /// # Errors
     /// What is wrong with either, with a remedy.
@@ -274,8 +278,8 @@ impl Machine {
         Ok(self.seat_of(chain))
     }
 
-    /// Where the process of that number on its node sits if each has one cpu, in the order of the tree; when all cpus are
-    /// taken it starts again from the first.
+    /// Where the process of that number on its node sits if each has one cpu, in the order of the tree; when
+    /// all cpus are taken it starts again from the first.
     #[must_use]
     pub fn seat_in_turn(&self, process: u32) -> Seat {
         let number = process % self.count(Level::Cpu) as u32;
@@ -320,7 +324,8 @@ struct Near {
     cpus: CpuSet,
 }
 
-/// Adds a part for each set of cpus that are near to the same NUMA nodes. Without any, all memory is near to all.
+/// Adds a part for each set of cpus that are near to the same NUMA nodes. Without any, all memory is near to
+/// all.
 fn memory_parts(mut near: Vec<Near>, objects: &mut Vec<Object>) {
     let cpus: Vec<usize> = of_kind(objects, Level::Cpu).filter_map(|object| object.cpus.first()).collect();
     if near.is_empty() {

@@ -1,8 +1,9 @@
 //! Which process takes which cell of a grid, so that few messages leave nodes and other parts of the machine.
 //!
-//! [`map`] tries several orders of the cells, counts for each exactly what it costs, and keeps the best. Leaving every rank
-//! at the cell of its own number is one of them and wins ties, so that a mapping is never worse than none. All of it is a
-//! function of its arguments: whole numbers, no clock, no message; every rank computes the same.
+//! [`map`] tries several orders of the cells, counts for each exactly what it costs, and keeps the best.
+//! Leaving every rank at the cell of its own number is one of them and wins ties, so that a mapping is never
+//! worse than none. All of it is a function of its arguments: whole numbers, no clock, no message; every rank
+//! computes the same.
 
 mod bars;
 mod bisect;
@@ -110,8 +111,8 @@ pub struct Mapping {
     lower_bound: u64,
 }
 
-/// The best mapping found of the cells of `grid` to the places of `placement`. Where there are fewer cells than ranks, whole
-/// nodes are left out first.
+/// The best mapping found of the cells of `grid` to the places of `placement`. Where there are fewer cells
+/// than ranks, whole nodes are left out first.
 ///
 /// # Errors
 /// More cells than ranks; a stencil for another number of axes.
@@ -124,8 +125,8 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     }
     let field = Field::new(grid, stencil);
     let kept = Kept::new(placement, grid.cells());
-    // The most that leave one node decide only where orders cost the same. Where ranks are scattered over a large machine,
-    // to count them takes longer than all the rest: that is done when nothing costs less.
+    // The most that leave one node decide only where orders cost the same. Where ranks are scattered over a
+    // large machine, to count them takes longer than all the rest: that is done when nothing costs less.
     let is_quick = field.cells <= policy::LARGE || placement.is_straight();
     let score = |limit| score_of_ranks(&field, placement, &kept, limit);
     let known = score(if is_quick { u64::MAX } else { 0 });
@@ -142,8 +143,8 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
     Ok(Mapping { placement, field, kept, order, algorithm, before, after, lower_bound })
 }
 
-/// What it costs to leave each rank at the cell of its own number; without the most that leave a node where it costs more
-/// than `limit`.
+/// What it costs to leave each rank at the cell of its own number; without the most that leave a node where
+/// it costs more than `limit`.
 fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept, limit: u64) -> Score {
     if policy::LARGE < field.cells && placement.is_straight() && kept.is_first() {
         // Ranks in order are one bar, counted row by row.

@@ -1,7 +1,7 @@
 //! Where on the machine a process sits: the smallest parts of it that hold all the cpus it may run on.
 //!
-//! The kernel's files tell enough to bind ranks and to split communicators, before and without the tree of the machine;
-//! [`crate::Machine::seat`] tells the same by the tree, for the mapping.
+//! The kernel's files tell enough to bind ranks and to split communicators, before and without the tree of
+//! the machine; [`crate::Machine::seat`] tells the same by the tree, for the mapping.
 
 use std::fs;
 
@@ -50,8 +50,8 @@ impl Level {
 }
 
 impl Host {
-    /// The part of that kind that holds all of `cpus`, as a number that no other part of the kind on this machine has.
-    /// `None` where they lie in several parts, or where the kernel does not say.
+    /// The part of that kind that holds all of `cpus`, as a number that no other part of the kind on this
+    /// machine has. `None` where they lie in several parts, or where the kernel does not say.
     #[must_use]
     pub fn place(&self, level: Level, cpus: &CpuSet) -> Option<usize> {
         let first = cpus.iter().next()?;
@@ -59,7 +59,8 @@ impl Host {
         cpus.iter().all(|cpu| part.contains(cpu)).then(|| part.iter().next()).flatten()
     }
 
-    /// The parts of that kind that these cpus lie in, each once; none where the kernel does not say it of all of them.
+    /// The parts of that kind that these cpus lie in, each once; none where the kernel does not say it of all
+    /// of them.
     #[must_use]
     pub fn parts(&self, level: Level, cpus: &CpuSet) -> Vec<CpuSet> {
         let mut parts: Vec<CpuSet> = Vec::new();

@@ -1,8 +1,8 @@
-//! Where the ranks of a communicator sit, as far as a mapping has to know: an order of places in which neighbours of
-//! the machine are neighbours, and the parts of the machine as runs of places.
+//! Where the ranks of a communicator sit, as far as a mapping has to know: an order of places in which
+//! neighbours of the machine are neighbours, and the parts of the machine as runs of places.
 //!
-//! Places are counted from 0 in the order of switches, nodes, packages, NUMA nodes and caches. Ranks that fill nodes
-//! in order sit each at the place of its own number.
+//! Places are counted from 0 in the order of switches, nodes, packages, NUMA nodes and caches. Ranks that
+//! fill nodes in order sit each at the place of its own number.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ impl Tier {
     }
 }
 
-/// The sizes of parts in the order of places, in ranks. Equal neighbours are kept as one run, so that a machine of
-/// equal nodes takes a few bytes. No part is empty.
+/// The sizes of parts in the order of places, in ranks. Equal neighbours are kept as one run, so that a
+/// machine of equal nodes takes a few bytes. No part is empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sizes {
     runs: Vec<Run>,

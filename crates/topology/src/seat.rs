@@ -2,8 +2,8 @@
 
 use crate::Level;
 
-/// For each kind of part the number of the one that holds all cpus of a process; none where they lie in several, or
-/// where the machine has no such parts.
+/// For each kind of part the number of the one that holds all cpus of a process; none where they lie in
+/// several, or where the machine has no such parts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Seat {
     numbers: [u32; Level::ALL.len()],

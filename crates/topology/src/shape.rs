@@ -1,4 +1,5 @@
-//! What a node tells all others about its ranks, and the placement that everybody makes of what all nodes have told.
+//! What a node tells all others about its ranks, and the placement that everybody makes of what all nodes
+//! have told.
 //!
 //! The byte form, numbers as LEB128 (seven bits a byte, the lowest first):
 //! ```text
@@ -58,8 +59,8 @@ impl NodeShape {
     /// The kinds of parts that are told.
     const LEVELS: [Level; 3] = [Level::Package, Level::NumaNode, Level::L3Cache];
 
-    /// Of a node with these ranks, each with its seat, in any order. A kind of part counts where it is known for all of
-    /// them. Parts come in the order of their lowest ranks, and so do the ranks of one part.
+    /// Of a node with these ranks, each with its seat, in any order. A kind of part counts where it is known
+    /// for all of them. Parts come in the order of their lowest ranks, and so do the ranks of one part.
     ///
     /// # Panics
     /// When there is no rank, or more than 65536: no node has so many.
@@ -165,8 +166,9 @@ impl NodeShape {
 }
 
 impl Placement {
-    /// Where so many ranks sit, by what all nodes have told. Nodes come in the order of their lowest ranks, within their
-    /// switches if all nodes know these. A kind of part counts if all nodes know it, and if it divides what is above it.
+    /// Where so many ranks sit, by what all nodes have told. Nodes come in the order of their lowest ranks,
+    /// within their switches if all nodes know these. A kind of part counts if all nodes know it, and if it
+    /// divides what is above it.
     ///
     /// # Errors
     /// When the nodes have not each rank once.
@@ -203,8 +205,8 @@ impl Placement {
         Placement::new(by_place, without_repeats(tiers))
     }
 
-    /// Where ranks sit that fill nodes of these sizes in order, on hosts that are all like this machine, each rank on one
-    /// cpu: what a job would find that is bound in this way.
+    /// Where ranks sit that fill nodes of these sizes in order, on hosts that are all like this machine, each
+    /// rank on one cpu: what a job would find that is bound in this way.
     ///
     /// # Errors
     /// When there are no ranks, or too many.
@@ -225,8 +227,8 @@ impl Placement {
     }
 }
 
-/// The items in an order in which those with a common beginning of their paths are neighbours, and what has the lowest
-/// number in it comes first, at each depth.
+/// The items in an order in which those with a common beginning of their paths are neighbours, and what has
+/// the lowest number in it comes first, at each depth.
 fn in_order(items: &[(Vec<u32>, u32)]) -> Vec<usize> {
     let mut lowest: HashMap<&[u32], u32> = HashMap::new();
     for (path, number) in items {

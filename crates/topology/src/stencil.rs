@@ -89,7 +89,8 @@ impl Stencil {
     /// These offsets.
     ///
     /// # Errors
-    /// An offset that leads nowhere or has not a step for each axis, a weight or step out of range, too many offsets.
+    /// An offset that leads nowhere or has not a step for each axis, a weight or step out of range, too many
+    /// offsets.
     pub fn new(axes: usize, offsets: Vec<Offset>) -> Result<Stencil, NotAStencil> {
         let text = |offset: &Offset| offset.by.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
         if offsets.len() > OFFSETS_MAX {
@@ -112,9 +113,9 @@ impl Stencil {
         Ok(Stencil { axes, offsets })
     }
 
-    /// Reads a stencil: one of the names `nearest`, `component` and `hops`; `nearest:4,1` with a weight for each axis;
-    /// or offsets between semicolons or line ends, each its steps between commas and, after a `*`, its weight. What
-    /// follows a `#` on a line is for people.
+    /// Reads a stencil: one of the names `nearest`, `component` and `hops`; `nearest:4,1` with a weight for
+    /// each axis; or offsets between semicolons or line ends, each its steps between commas and, after a `*`,
+    /// its weight. What follows a `#` on a line is for people.
     ///
     /// # Errors
     /// What is wrong, with the words that were read.

@@ -1,7 +1,7 @@
 //! Behind which switches the hosts of a cluster are: from a file, or from Slurm, where it tells.
 //!
-//! A file is in one of two forms, or in both; `#` begins a comment. The first has a host, or a pattern of hosts, and its
-//! switches from the top:
+//! A file is in one of two forms, or in both; `#` begins a comment. The first has a host, or a pattern of
+//! hosts, and its switches from the top:
 //! ```text
 //! node[1-16]   core/left
 //! node[17-32]  core/right
@@ -137,8 +137,8 @@ impl Switches {
         Ok(Switches { entries })
     }
 
-    /// The switches above a host; the file may name hosts with their domain or without. The first line with the host
-    /// counts.
+    /// The switches above a host; the file may name hosts with their domain or without. The first line with
+    /// the host counts.
     #[must_use]
     pub fn of(&self, host: &str) -> Option<&SwitchPath> {
         let find = |name: &str| self.entries.iter().find(|entry| entry.hosts.have(name));

@@ -1,5 +1,5 @@
-//! Our readers against hwloc itself. hwloc takes its description from the environment, which a process must not change
-//! while others read it; so this program starts itself again for each.
+//! Our readers against hwloc itself. hwloc takes its description from the environment, which a process must
+//! not change while others read it; so this program starts itself again for each.
 
 use std::path::Path;
 use std::process::Command;

@@ -152,7 +152,8 @@ fn other_bytes_are_refused() {
     }
 }
 
-/// Nodes on which ranks sit anyhow: for each node the cpus of its ranks, and the order in which ranks are dealt out.
+/// Nodes on which ranks sit anyhow: for each node the cpus of its ranks, and the order in which ranks are
+/// dealt out.
 fn jobs() -> impl Strategy<Value = (Vec<Vec<usize>>, Vec<u32>, Vec<Option<u8>>)> {
     let nodes = prop::collection::vec(prop::collection::vec(0..32usize, 1..12), 1..8);
     nodes.prop_flat_map(|nodes| {

@@ -1,5 +1,5 @@
-//! Heat in a rod: each rank has a piece, and tells its neighbours what stands at its ends. The exchange goes on
-//! while the inside is computed. Run it with `weftrun -n 4`.
+//! Heat in a rod: each rank has a piece, and tells its neighbours what stands at its ends. The exchange goes
+//! on while the inside is computed. Run it with `weftrun -n 4`.
 
 use weft::{Communicator, Operator, Rank, Session};
 

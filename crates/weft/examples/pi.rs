@@ -1,4 +1,5 @@
-//! Pi by the area under 4 / (1 + x²) from 0 to 1, each rank a share of the strips. Run it with `weftrun -n 4`.
+//! Pi by the area under 4 / (1 + x²) from 0 to 1, each rank a share of the strips. Run it with `weftrun -n
+//! 4`.
 
 use weft::{Operator, Rank, Session};
 

@@ -1,6 +1,6 @@
-//! Heat in a plate: the ranks are the cells of a grid, each has a rectangle of the plate, and exchanges a row or a
-//! column of it with each of its four neighbours. Run it with `weftrun -n 6`, and with `WEFT_EXPLAIN=1` to see what
-//! mapping the grid onto the machine has gained.
+//! Heat in a plate: the ranks are the cells of a grid, each has a rectangle of the plate, and exchanges a row
+//! or a column of it with each of its four neighbours. Run it with `weftrun -n 6`, and with `WEFT_EXPLAIN=1`
+//! to see what mapping the grid onto the machine has gained.
 
 use weft::{Cartesian, Operator, Rank, Session};
 
@@ -50,8 +50,8 @@ impl Plate {
         Ok(())
     }
 
-    /// Brings the neighbours' edges to the rim. At an open border the rim gets this rank's own edge: nothing flows
-    /// over it.
+    /// Brings the neighbours' edges to the rim. At an open border the rim gets this rank's own edge: nothing
+    /// flows over it.
     fn exchange(&mut self, grid: &Cartesian) -> weft::Result<()> {
         let edges: Vec<f64> = SIDES.iter().flat_map(|side| side.cells(1)).map(|at| self.cells[at]).collect();
         let got = grid.neighbour_all_to_all(&edges, LENGTH)?;

@@ -1,9 +1,10 @@
 //! Attributes: what a library hangs on a communicator or a window that a program gives it (MPI 5.0 §7.7).
 //!
-//! A key is a value of the type [`Key<T>`], and what hangs under it is a `T`: nobody can take it for something else,
-//! and nobody without the key can reach it. A value is dropped when it is replaced or taken away, and with its
-//! communicator or window, the latest first; whether the duplicate of a communicator gets a copy is the key's to say.
-//! Nothing is locked while a value is copied or dropped, so that may use the communicator.
+//! A key is a value of the type [`Key<T>`], and what hangs under it is a `T`: nobody can take it for
+//! something else, and nobody without the key can reach it. A value is dropped when it is replaced or taken
+//! away, and with its communicator or window, the latest first; whether the duplicate of a communicator gets
+//! a copy is the key's to say. Nothing is locked while a value is copied or dropped, so that may use the
+//! communicator.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};

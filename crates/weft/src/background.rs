@@ -1,4 +1,5 @@
-//! Operations that go on while the program does something else: each turn of progress takes them a step further.
+//! Operations that go on while the program does something else: each turn of progress takes them a step
+//! further.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,8 @@ pub(crate) trait Operation: Send {
     /// The process may go to sleep when it has looked once more.
     fn lie_down(&mut self) {}
 
-    /// Somebody looks or waits for the end of that request, which may be the one that ends with this operation.
+    /// Somebody looks or waits for the end of that request, which may be the one that ends with this
+    /// operation.
     fn want(&mut self, _request: RequestId) {}
 
     /// What it waits for, where it ends that request and knows it.
@@ -81,8 +83,8 @@ impl Background {
     }
 }
 
-/// What a function of the program throws comes no further: the call that makes this turn of progress may be any, whose own message
-/// is under way to or from memory that its caller would give up.
+/// What a function of the program throws comes no further: the call that makes this turn of progress may be
+/// any, whose own message is under way to or from memory that its caller would give up.
 struct Bound;
 
 impl Drop for Bound {

@@ -139,8 +139,8 @@ impl Cartesian {
         (rank.0 < self.size()).then(|| self.shape().place_of(rank.0))
     }
 
-    /// The rank at some coordinates; those of rings are taken into their range. None beyond an open border, and where
-    /// there is not one coordinate for each axis.
+    /// The rank at some coordinates; those of rings are taken into their range. None beyond an open border,
+    /// and where there is not one coordinate for each axis.
     #[must_use]
     pub fn rank_at(&self, coordinates: &[i64]) -> Option<Rank> {
         let fits = coordinates.len() == self.shape().axes();
@@ -190,7 +190,8 @@ impl From<Cartesian> for Communicator {
 
 impl Communicator {
     /// Sends `values` to all neighbours; the answer has those of each, in the order of
-    /// [`Communicator::neighbourhood`], and default values where there is nobody (MPI 5.0 §8.6.1). Collective.
+    /// [`Communicator::neighbourhood`], and default values where there is nobody (MPI 5.0 §8.6.1).
+    /// Collective.
     ///
     /// # Errors
     /// [`Class::Topology`] where ranks have no neighbours; a lost one.
@@ -200,11 +201,12 @@ impl Communicator {
         self.exchange_around(Around::Allgather { bytes }, values, sources * values.len())
     }
 
-    /// Sends `count` of `values` to each neighbour, one part behind the other; the answer has as many of each, as above
-    /// (MPI 5.0 §8.6.2). Collective.
+    /// Sends `count` of `values` to each neighbour, one part behind the other; the answer has as many of
+    /// each, as above (MPI 5.0 §8.6.2). Collective.
     ///
     /// # Errors
-    /// [`Class::Count`] where there are not `count` values for each neighbour; [`Class::Topology`]; a lost one.
+    /// [`Class::Count`] where there are not `count` values for each neighbour; [`Class::Topology`]; a lost
+    /// one.
     pub fn neighbour_all_to_all<T: Transferable>(&self, values: &[T], count: usize) -> Result<Vec<T>> {
         let around = self.neighbourhood()?;
         let (sources, destinations) = (around.sources.len(), around.destinations.len());

@@ -1,7 +1,7 @@
 //! Communicators: a group, a context, and the operations between its members.
 //!
-//! Every operation comes in two forms. Those on claims ([`Payload`], [`UserMemory`]) are the way of a message from
-//! the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
+//! Every operation comes in two forms. Those on claims ([`Payload`], [`UserMemory`]) are the way of a message
+//! from the C interface; those on slices and vectors, in [`crate::typed`], are built on them.
 
 mod agree;
 mod atomic;
@@ -69,12 +69,13 @@ use crate::process::Process;
 use crate::recent::Recent;
 use topologies::Arranged;
 
-/// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same one.
+/// A group of processes that talk to each other and to nobody else. Cheap to clone; all clones are the same
+/// one.
 ///
-/// Several threads may use it at once where the library was started for them, but one at a time is in a blocking collective
-/// operation of it (MPI 5.0 §6.14). Two are an error of the program, which is told ([`Class::Other`](crate::Class::Other)) where
-/// it is seen; elsewhere which of them meets which of another rank is a matter of chance. Give each thread a
-/// [duplicate](Communicator::duplicate).
+/// Several threads may use it at once where the library was started for them, but one at a time is in a
+/// blocking collective operation of it (MPI 5.0 §6.14). Two are an error of the program, which is told
+/// ([`Class::Other`](crate::Class::Other)) where it is seen; elsewhere which of them meets which of another
+/// rank is a matter of chance. Give each thread a [duplicate](Communicator::duplicate).
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -341,7 +342,8 @@ impl Communicator {
         self.inner.context.load(Ordering::Relaxed) * 2
     }
 
-    /// What keeps its collective operations apart. Messages between two may go by the context of another that was before it.
+    /// What keeps its collective operations apart. Messages between two may go by the context of another that
+    /// was before it.
     #[inline(always)]
     fn collective_context(&self) -> u32 {
         self.inner.standing.context() + 1

@@ -1,10 +1,11 @@
-//! Context numbers: which are in use here, and how the members of a new communicator find one that is free at all of
-//! them (decision 0011).
+//! Context numbers: which are in use here, and how the members of a new communicator find one that is free at
+//! all of them (decision 0011).
 //!
-//! All members know by themselves which numbers come into question: they follow from the communicator that the new one
-//! is made from and from how many were made from it before. Each member says which of them are free at its place, and
-//! one small reduction finds what is free everywhere. So nobody waits for a number while holding another, threads that
-//! make communicators at the same time do not meet, and the same calls lead to the same numbers.
+//! All members know by themselves which numbers come into question: they follow from the communicator that
+//! the new one is made from and from how many were made from it before. Each member says which of them are
+//! free at its place, and one small reduction finds what is free everywhere. So nobody waits for a number
+//! while holding another, threads that make communicators at the same time do not meet, and the same calls
+//! lead to the same numbers.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -37,7 +38,8 @@ impl Contexts {
         Contexts { taken: HashSet::default(), resting: VecDeque::new(), proposed: Vec::new(), proposals: 0 }
     }
 
-    /// The candidates that follow from `seed`. Until [`Contexts::settle`] they are not free for anybody else here.
+    /// The candidates that follow from `seed`. Until [`Contexts::settle`] they are not free for anybody else
+    /// here.
     pub(crate) fn propose(&mut self, seed: u64) -> Proposal {
         let candidates: [u32; CANDIDATES] = std::array::from_fn(|at| candidate(seed, at as u64));
         let mut free = 0;
@@ -51,8 +53,8 @@ impl Contexts {
         proposal
     }
 
-    /// Takes the first candidate that is free at all members; none where there is none, or where it came to nothing
-    /// (`free` is 0).
+    /// Takes the first candidate that is free at all members; none where there is none, or where it came to
+    /// nothing (`free` is 0).
     pub(crate) fn settle(&mut self, proposal: &Proposal, free: u8) -> Option<u32> {
         self.proposed.retain(|other| other.id != proposal.id);
         let number = *proposal.candidates.get((free & proposal.free).trailing_zeros() as usize)?;
@@ -75,7 +77,8 @@ impl Contexts {
         self.resting.len() >= 2 * RESTING_MIN
     }
 
-    /// Makes the oldest numbers free again, but for those under which messages still wait that nobody will receive.
+    /// Makes the oldest numbers free again, but for those under which messages still wait that nobody will
+    /// receive.
     pub(crate) fn wake(&mut self, waiting: &HashSet<u32>) {
         while self.resting.len() > RESTING_MIN {
             let Some(number) = self.resting.pop_front() else { return };
@@ -162,7 +165,8 @@ pub(crate) const NOWHERE: u32 = END;
 const FIRST: u32 = 3;
 /// Envelopes have twice the number, and one more for collective traffic.
 const END: u32 = (1 << 31) - 1;
-/// Candidates of one attempt. With a million communicators alive, one attempt in 10^13 fails; and then another follows.
+/// Candidates of one attempt. With a million communicators alive, one attempt in 10^13 fails; and then
+/// another follows.
 const CANDIDATES: usize = 4;
 /// Numbers rest until so many communicators more are gone.
 const RESTING_MIN: usize = 8192;

@@ -2,8 +2,9 @@
 
 use fabric::crash;
 
-/// Between the two marks of a program the steps of the library are counted. At the step that `WEFT_CRASH_AT` names, as `RANK:STEP`,
-/// that rank kills itself; a rank that comes to the second mark tells how many steps it has made.
+/// Between the two marks of a program the steps of the library are counted. At the step that `WEFT_CRASH_AT`
+/// names, as `RANK:STEP`, that rank kills itself; a rank that comes to the second mark tells how many steps
+/// it has made.
 pub fn mark(rank: u32, is_first: bool) {
     if is_first {
         crash::begin(last_step(rank), die);

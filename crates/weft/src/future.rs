@@ -1,10 +1,10 @@
 //! Requests as futures, and a place to wait for them.
 //!
-//! Nobody makes progress in the background: a request gets on while somebody polls it, or waits in any call of this
-//! library. [`block_on`] polls, and then waits as a blocking call does: it looks, spins or yields, and sleeps in the end;
-//! a waker wakes it. Under any other executor a request that is polled asks to be polled again at once, so that it gets on
-//! as often as the executor comes round; so it is with one that blocks inside of [`block_on`], and with whatever else brings
-//! wakers of its own.
+//! Nobody makes progress in the background: a request gets on while somebody polls it, or waits in any call
+//! of this library. [`block_on`] polls, and then waits as a blocking call does: it looks, spins or yields,
+//! and sleeps in the end; a waker wakes it. Under any other executor a request that is polled asks to be
+//! polled again at once, so that it gets on as often as the executor comes round; so it is with one that
+//! blocks inside of [`block_on`], and with whatever else brings wakers of its own.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -56,8 +56,9 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Has the waker called when the request may be over: by [`block_on`] where it is the waker of the one that this thread is in,
-/// otherwise at once. Another waker may be that of an executor that blocks this very thread: then nobody would look.
+/// Has the waker called when the request may be over: by [`block_on`] where it is the waker of the one that
+/// this thread is in, otherwise at once. Another waker may be that of an executor that blocks this very
+/// thread: then nobody would look.
 pub(crate) fn wake_later(process: &Arc<Process>, request: RequestId, context: &Context<'_>) {
     let kept = AWAITED.with_borrow_mut(|scopes| {
         let Some(scope) = scopes.last_mut() else { return false };

@@ -1,8 +1,9 @@
 //! Groups: ordered sets of peers (MPI 5.0 §7.3), stored as runs and strides.
 //!
-//! A world of a million processes is one run; every second of them is one run too. A list of single peers is kept
-//! only where runs would not be shorter, and what is left of a group without some strided ranges is kept as just that.
-//! The operations work on runs where there are runs, so that their cost follows the runs and not the members.
+//! A world of a million processes is one run; every second of them is one run too. A list of single peers is
+//! kept only where runs would not be shorter, and what is left of a group without some strided ranges is kept
+//! as just that. The operations work on runs where there are runs, so that their cost follows the runs and
+//! not the members.
 
 mod include;
 mod members;
@@ -52,8 +53,8 @@ pub enum Comparison {
     Unequal,
 }
 
-/// Ranks from `first` on in steps of `stride`, up to `last` or the last one before it (MPI 5.0 §7.3.2). The numbers
-/// are as a program gives them, and are checked where they are used.
+/// Ranks from `first` on in steps of `stride`, up to `last` or the last one before it (MPI 5.0 §7.3.2). The
+/// numbers are as a program gives them, and are checked where they are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankRange {
     /// The first rank.

@@ -50,7 +50,8 @@ pub fn measure(world: &Communicator, other: Rank, config: &Config, effort: Effor
     }
 }
 
-/// One way of an empty message between rank 0 of `world` and another one, who both must call: the least of some runs.
+/// One way of an empty message between rank 0 of `world` and another one, who both must call: the least of
+/// some runs.
 ///
 /// # Errors
 /// What kept them from it.

@@ -1,7 +1,7 @@
 //! Message passing for Rust over pluggable fabrics: MPI's nouns as Rust values.
 //!
-//! A [`Session`] joins the job; its world is a [`Communicator`]; ranks send slices and vectors of numbers to each
-//! other and combine them.
+//! A [`Session`] joins the job; its world is a [`Communicator`]; ranks send slices and vectors of numbers to
+//! each other and combine them.
 //!
 //! ```
 //! use weft::{Config, Operator, Rank};
@@ -21,16 +21,16 @@
 //! # Ok::<(), weft::Error>(())
 //! ```
 //!
-//! Structs are messages too, by `derive(`[`Datatype`](trait@Datatype)`)`; columns of a matrix are [`Strided`]; requests own
-//! their values and are futures, which [`block_on`] or any executor waits for.
+//! Structs are messages too, by `derive(`[`Datatype`](trait@Datatype)`)`; columns of a matrix are
+//! [`Strided`]; requests own their values and are futures, which [`block_on`] or any executor waits for.
 //!
-//! Errors are values: what C reports to an error handler is the `Err` of a call here, with its [`Class`] and a
-//! sentence for a person; nothing ends the job but a panic or [`Process::abort`]. A library hangs its own data on a
-//! communicator under a [`Key`], and asks a session for [another](Session::another). `WEFT_CHECK=1` compares collective
-//! calls between ranks.
+//! Errors are values: what C reports to an error handler is the `Err` of a call here, with its [`Class`] and
+//! a sentence for a person; nothing ends the job but a panic or [`Process::abort`]. A library hangs its own
+//! data on a communicator under a [`Key`], and asks a session for [another](Session::another). `WEFT_CHECK=1`
+//! compares collective calls between ranks.
 //!
-//! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. No fabric is
-//! named here: `job` makes one of them all.
+//! **Invariants.** A rank is a value, never a process global: a test runs four ranks as four threads. No
+//! fabric is named here: `job` makes one of them all.
 
 // `weft::tell` writes a line in one piece, so that those of several ranks do not get mixed.
 #![deny(clippy::print_stderr)]

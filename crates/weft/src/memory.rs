@@ -1,5 +1,5 @@
-//! Typed slices as claims on memory, and memory that is allocated for the program: the one place where this crate
-//! promises something about memory.
+//! Typed slices as claims on memory, and memory that is allocated for the program: the one place where this
+//! crate promises something about memory.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::mem::size_of;
@@ -15,8 +15,8 @@ use job::fabrics::SharedHeap;
 
 /// Types whose values messages are made of: numbers, arrays of such types, and structs of them.
 ///
-/// For a struct it is derived. The layout is a constant; there is nothing to commit. Gaps between fields are neither sent
-/// nor written, so a message has the same bytes as one that C sends by `MPI_Type_create_struct`.
+/// For a struct it is derived. The layout is a constant; there is nothing to commit. Gaps between fields are
+/// neither sent nor written, so a message has the same bytes as one that C sends by `MPI_Type_create_struct`.
 ///
 /// ```
 /// use weft::{Config, Datatype, Rank, run_threads};
@@ -61,8 +61,8 @@ use job::fabrics::SharedHeap;
 /// ```
 ///
 /// # Safety
-/// Any bytes are a value of the type, in the places that the shape names and in those that it does not. The shape has the
-/// size of the type as its extent, and its numbers lie inside and do not overlap.
+/// Any bytes are a value of the type, in the places that the shape names and in those that it does not. The
+/// shape has the size of the type as its extent, and its numbers lie inside and do not overlap.
 pub unsafe trait Datatype: Copy + Send + 'static {
     /// What a value holds, and where.
     const SHAPE: &'static Shape;
@@ -103,14 +103,14 @@ shareable! { AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicI8, AtomicI16, Ato
 
 /// Values in memory that is mapped as long as `keeps` lives.
 ///
-/// Crate-private: the caller has seen to it that `start` is the beginning of `count` such values of one mapping that
-/// `keeps` owns, and that nobody is given the same bytes as values of another type. `None` where `start` is not
-/// aligned for them.
+/// Crate-private: the caller has seen to it that `start` is the beginning of `count` such values of one
+/// mapping that `keeps` owns, and that nobody is given the same bytes as values of another type. `None` where
+/// `start` is not aligned for them.
 pub(crate) fn shared_values<T: Shareable, K>(_keeps: &K, start: *mut u8, count: usize) -> Option<&[T]> {
     let start = start.cast::<T>();
-    // SAFETY: aligned, as just looked; the one caller (`SharedWindow::part`) asks for values inside of the mapping
-    // that `keeps` owns, whose bytes are initialized, and whose members have agreed on `T`. Shared access to atomics
-    // is sound whoever else stores there.
+    // SAFETY: aligned, as just looked; the one caller (`SharedWindow::part`) asks for values inside of the
+    // mapping that `keeps` owns, whose bytes are initialized, and whose members have agreed on `T`. Shared
+    // access to atomics is sound whoever else stores there.
     start.is_aligned().then(|| unsafe { std::slice::from_raw_parts(start, count) })
 }
 
@@ -200,15 +200,16 @@ transferable! {
 ///
 /// The caller of this crate-private function blocks, or owns the values in the request, so that they do.
 pub(crate) fn reading<T: Datatype>(values: &[T]) -> Payload<'static> {
-    // SAFETY: the slice is allocated; every caller in this crate keeps it so until the operation that the claim is
-    // given to is over (blocking calls return after it, requests own the vector and wait in their `Drop`).
+    // SAFETY: the slice is allocated; every caller in this crate keeps it so until the operation that the
+    // claim is given to is over (blocking calls return after it, requests own the vector and wait in their
+    // `Drop`).
     unsafe { Payload::claim(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// What stands in memory of the library's own, for a send.
 ///
-/// The caller of this crate-private function keeps the heap until the send is over: it waits for it, or keeps the heap
-/// beside the request, or forgets it where it can do neither.
+/// The caller of this crate-private function keeps the heap until the send is over: it waits for it, or keeps
+/// the heap beside the request, or forgets it where it can do neither.
 pub(crate) fn sending(heap: &Heap) -> Payload<'static> {
     // SAFETY: as said above.
     unsafe { heap.memory().reading() }
@@ -218,14 +219,15 @@ pub(crate) fn sending(heap: &Heap) -> Payload<'static> {
 ///
 /// The caller of this crate-private function has copied it before it writes there, and before it returns.
 pub(crate) fn giving(memory: &UserMemory) -> Payload<'static> {
-    // SAFETY: as said above; whoever claimed the memory has promised that it is there until the operation is over.
+    // SAFETY: as said above; whoever claimed the memory has promised that it is there until the operation is
+    // over.
     unsafe { memory.reading() }
 }
 
 /// Room for values that stays where it is, and is not looked at, until the operation is over.
 pub(crate) fn writing<T: Datatype>(values: &mut [T]) -> UserMemory {
-    // SAFETY: as in `reading`; exclusive, since the slice is borrowed mutably or owned by the request. Any bytes
-    // are values of a datatype.
+    // SAFETY: as in `reading`; exclusive, since the slice is borrowed mutably or owned by the request. Any
+    // bytes are values of a datatype.
     unsafe { UserMemory::claim(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 

@@ -239,7 +239,8 @@ impl Process {
         self.surroundings.get_or_init(Surroundings::default)
     }
 
-    /// Whether members compare what collective operations they call, and messages bring what their elements are.
+    /// Whether members compare what collective operations they call, and messages bring what their elements
+    /// are.
     #[inline]
     pub fn checks(&self) -> bool {
         self.checks.load(Ordering::Relaxed)
@@ -258,7 +259,8 @@ impl Process {
         })
     }
 
-    /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]); it stays.
+    /// Waits until the request is over, or has something to tell although it goes on ([`Outcome::goes_on`]);
+    /// it stays.
     pub fn wait_here(&self, request: RequestId) {
         let waits_for =
             |engine: &mut Engine<Fabrics>| WaitsFor::interest(self, engine, Interest::Request(request));
@@ -328,7 +330,8 @@ impl Process {
         })
     }
 
-    /// Wakes the threads of this process that sleep in a call, but for those that stand by for another: they are unparked.
+    /// Wakes the threads of this process that sleep in a call, but for those that stand by for another: they
+    /// are unparked.
     pub(crate) fn ring(&self) {
         self.bell.ring();
     }
@@ -358,8 +361,8 @@ impl Process {
         self.with(|engine| engine.fulfil(request));
     }
 
-    /// Cancels a request. A message to this very process is cancelled when this returns, or it has been received: no other
-    /// process has to do anything for that.
+    /// Cancels a request. A message to this very process is cancelled when this returns, or it has been
+    /// received: no other process has to do anything for that.
     pub(crate) fn cancel(&self, request: RequestId) {
         let mut engine = self.hold();
         engine.cancel(request);
@@ -421,8 +424,8 @@ impl Process {
         answer
     }
 
-    /// Looks, makes one turn of progress if nothing is there, and looks again. A program that looks in a loop gives
-    /// its core away now and then where cores are shared, or the one it waits for would never run.
+    /// Looks, makes one turn of progress if nothing is there, and looks again. A program that looks in a loop
+    /// gives its core away now and then where cores are shared, or the one it waits for would never run.
     pub(crate) fn look<R>(&self, mut ready: impl FnMut(&mut Engine<Fabrics>) -> Option<R>) -> Option<R> {
         let mut engine = self.hold();
         if let Some(answer) = ready(&mut engine) {
@@ -582,9 +585,11 @@ pub(crate) fn failure_text(failure: &Failure) -> Cow<'static, str> {
 
 /// A program that only looks gives its core away once per so many looks in vain.
 const LOOKS_PER_YIELD: u32 = 2;
-/// Where the core stays away for long, such a program sleeps a moment once per so many looks: whoever uses the core meanwhile has most of it.
+/// Where the core stays away for long, such a program sleeps a moment once per so many looks: whoever uses
+/// the core meanwhile has most of it.
 const LOOKS_PER_NAP: u32 = 32;
 /// As short as a sleep can be, which is some ten microseconds.
 const SHORT_NAP: Duration = Duration::from_nanos(1);
-/// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher was.
+/// The exit status of a rank whose launcher vanished: that of a process ended by SIGKILL, as the launcher
+/// was.
 const EXIT_MANAGER_LOST: i32 = 137;

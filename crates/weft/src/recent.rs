@@ -1,7 +1,7 @@
 //! The collective operations that a communicator did last, kept for when they come again.
 //!
-//! A program does the same few operations over and over. Their executions are kept with their schedules and their
-//! room, so that the next one of the same kind allocates nothing.
+//! A program does the same few operations over and over. Their executions are kept with their schedules and
+//! their room, so that the next one of the same kind allocates nothing.
 
 use collectives::{Around, Block, Collective, Execution, Listed, Uneven};
 

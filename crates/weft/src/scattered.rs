@@ -21,7 +21,8 @@ impl<'a> Gathered<&'a Datatype> {
     /// `count` elements that stand in `span`, the bytes of [`Datatype::span`].
     ///
     /// # Errors
-    /// [`Class::Count`] where the elements are too many, [`Class::Buffer`] where `span` is too short for them.
+    /// [`Class::Count`] where the elements are too many, [`Class::Buffer`] where `span` is too short for
+    /// them.
     pub fn new(datatype: &'a Datatype, count: i64, span: Payload<'static>) -> Result<Gathered<&'a Datatype>> {
         let bytes = checked_bytes(datatype, count, span.bytes())?;
         Ok(Gathered { datatype, count, span, bytes })

@@ -23,8 +23,8 @@ use crate::sets::ProcessSets;
 
 /// A process's part in a job: joins it when started, leaves it when dropped.
 ///
-/// A library that wants a session of its own asks a session for [another](Session::another): both are of the same
-/// job, and the process leaves that with the last of them.
+/// A library that wants a session of its own asks a session for [another](Session::another): both are of the
+/// same job, and the process leaves that with the last of them.
 ///
 /// ```no_run
 /// let session = weft::Session::start()?;
@@ -45,8 +45,8 @@ struct Job {
 }
 
 impl Session {
-    /// Joins the job that the environment describes; the calling thread does all the calls. A process can do so once;
-    /// whoever else wants a session asks this one for [another](Session::another).
+    /// Joins the job that the environment describes; the calling thread does all the calls. A process can do
+    /// so once; whoever else wants a session asks this one for [another](Session::another).
     ///
     /// # Errors
     /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
@@ -203,8 +203,8 @@ impl Session {
         self.process().exchange().universe_size()
     }
 
-    /// Ends the session. The last one of the process leaves the job: waits for the others, sends what is under way,
-    /// says good-bye. Dropping does the same.
+    /// Ends the session. The last one of the process leaves the job: waits for the others, sends what is
+    /// under way, says good-bye. Dropping does the same.
     ///
     /// # Errors
     /// When another process is lost before it leaves.
@@ -249,8 +249,8 @@ impl Drop for Job {
     }
 }
 
-/// Takes what the launcher has left open for this process. Where it keeps no ledger of failures, processes that do not end
-/// together tell each other.
+/// Takes what the launcher has left open for this process. Where it keeps no failure log of failures,
+/// processes that do not end together tell each other.
 fn inherit(process: &mut Process, config: &Config, is_of_threads: bool) -> Result<()> {
     let (here, peers) = (process.here(), process.peers());
     if let Some(number) = config.ledger {
@@ -274,8 +274,8 @@ fn parts(text: &str, size: u32) -> Result<Parts> {
     parts.ok_or_else(|| wrong("WEFT_PARTS", text, "parts of ranks, as package (vector,(0,2,16))"))
 }
 
-/// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they return, by
-/// rank. For tests and for programs that want ranks without a launcher.
+/// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they
+/// return, by rank. For tests and for programs that want ranks without a launcher.
 ///
 /// # Errors
 /// What went wrong at the start of the first rank that could not start.

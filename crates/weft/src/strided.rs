@@ -193,12 +193,14 @@ impl Communicator {
         })
     }
 
-    /// Begins to receive values to places of a vector that stand apart, as [`StridedMut::new`] has them. The vector comes back
-    /// with all its values; what lies between the places stays. See [`Communicator::isend_strided`].
+    /// Begins to receive values to places of a vector that stand apart, as [`StridedMut::new`] has them. The
+    /// vector comes back with all its values; what lies between the places stays. See
+    /// [`Communicator::isend_strided`].
     ///
     /// # Errors
     /// As [`StridedMut::new`] and [`Communicator::ireceive`]; the vector comes back with the error, and
-    /// [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the receive fails later.
+    /// [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the receive fails
+    /// later.
     pub fn ireceive_strided<T: Datatype>(
         &self,
         values: Vec<T>,

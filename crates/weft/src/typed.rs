@@ -142,8 +142,8 @@ impl Communicator {
         Ok(Request { communicator: self.clone(), values, state, way: Way::In(landing) })
     }
 
-    /// Begins to receive a message of any length, which makes its room while it comes. It is received in the order in which
-    /// receives were begun, like that of [`Communicator::ireceive`].
+    /// Begins to receive a message of any length, which makes its room while it comes. It is received in the
+    /// order in which receives were begun, like that of [`Communicator::ireceive`].
     ///
     /// ```
     /// use weft::{Config, Rank, block_on, run_threads};
@@ -176,7 +176,8 @@ impl Communicator {
         Ok(Request { communicator: self.clone(), values: Vec::new(), state, way: Way::Growing(growing) })
     }
 
-    /// Begins something on values that the request owns from now on; where it cannot be begun, they come back.
+    /// Begins something on values that the request owns from now on; where it cannot be begun, they come
+    /// back.
     pub(crate) fn begin_on<T: Datatype>(
         &self,
         mut values: Vec<T>,
@@ -241,7 +242,8 @@ impl Communicator {
     /// Brings everybody's values to the root, in rank order; `None` elsewhere (MPI 5.0 §6.5).
     ///
     /// # Errors
-    /// [`Class::Root`]; [`Class::Rank`] at the root where ranks are blank: see [`Communicator::gather_segments`].
+    /// [`Class::Root`]; [`Class::Rank`] at the root where ranks are blank: see
+    /// [`Communicator::gather_segments`].
     pub fn gather<T: Datatype>(&self, values: &[T], root: Rank) -> Result<Option<Vec<T>>> {
         let segments = self.gather_segments(values, root)?;
         segments.map(|segments| self.complete(segments, "gather_segments")).transpose()
@@ -250,7 +252,8 @@ impl Communicator {
     /// Brings everybody's values to everybody, in rank order (MPI 5.0 §6.7).
     ///
     /// # Errors
-    /// See [`Communicator::barrier`]; [`Class::Rank`] where ranks are blank: see [`Communicator::all_gather_segments`].
+    /// See [`Communicator::barrier`]; [`Class::Rank`] where ranks are blank: see
+    /// [`Communicator::all_gather_segments`].
     pub fn all_gather<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
         self.complete(self.all_gather_segments(values)?, "all_gather_segments")
     }
@@ -278,8 +281,8 @@ impl Communicator {
     /// Sends the i-th part of `values` to rank i, and returns what came, in rank order (MPI 5.0 §6.8).
     ///
     /// # Errors
-    /// [`Class::Count`] where the values cannot be dealt out evenly; [`Class::Rank`] where ranks are blank: see
-    /// [`Communicator::all_to_all_segments`].
+    /// [`Class::Count`] where the values cannot be dealt out evenly; [`Class::Rank`] where ranks are blank:
+    /// see [`Communicator::all_to_all_segments`].
     pub fn all_to_all<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
         self.complete(self.all_to_all_segments(values)?, "all_to_all_segments")
     }

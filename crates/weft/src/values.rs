@@ -1,4 +1,5 @@
-//! Values on their way into messages and out of them: as they stand where they have no gaps, packed otherwise.
+//! Values on their way into messages and out of them: as they stand where they have no gaps, packed
+//! otherwise.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -93,7 +94,8 @@ impl Landing {
     }
 }
 
-/// The values of a message of any length, whose room grows with what has come of it: no claim of a length is believed.
+/// The values of a message of any length, whose room grows with what has come of it: no claim of a length is
+/// believed.
 pub(crate) struct Growing<T> {
     grown: Arc<Mutex<Grown<T>>>,
 }

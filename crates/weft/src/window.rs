@@ -1,8 +1,8 @@
 //! Windows: memory of each member of a group that the others may reach (MPI 5.0 §12.2).
 //!
-//! A window has a context of its own, its members, and the memory of this process; decision 0016 says what it keeps of
-//! the others. Made here are windows of all four flavors, with what hangs on them; memory that the members share is
-//! reached by loads and stores. Puts, gets and accumulates come as a chapter of their own.
+//! A window has a context of its own, its members, and the memory of this process; decision 0016 says what it
+//! keeps of the others. Made here are windows of all four flavors, with what hangs on them; memory that the
+//! members share is reached by loads and stores. Puts, gets and accumulates come as a chapter of their own.
 
 mod places;
 mod shared;
@@ -28,7 +28,8 @@ pub use shared::{SharedPlacement, SharedWindow};
 
 /// A window on memory of all members of a communicator.
 ///
-/// Making one and [freeing](Window::free) it are collective. One that is dropped is gone at this process alone.
+/// Making one and [freeing](Window::free) it are collective. One that is dropped is gone at this process
+/// alone.
 ///
 /// ```
 /// # weft::run_threads(2, &weft::Config::default(), |session| {
@@ -87,18 +88,20 @@ enum Memory {
 }
 
 impl Window {
-    /// A window on memory of the program's (MPI 5.0 §12.2.1), which claims it until the window is free. Collective.
+    /// A window on memory of the program's (MPI 5.0 §12.2.1), which claims it until the window is free.
+    /// Collective.
     ///
     /// # Errors
-    /// [`Class::Displacement`] where `unit` is 0; [`Class::Communicator`] for one of two groups; a lost member.
+    /// [`Class::Displacement`] where `unit` is 0; [`Class::Communicator`] for one of two groups; a lost
+    /// member.
     pub fn create(comm: &Communicator, memory: UserMemory, unit: usize) -> Result<Window> {
         let extent = Extent { bytes: memory.bytes(), unit };
         let founding = Founding::begin(comm, extent)?;
         founding.conclude(extent, Ok(Memory::Given(Mutex::new(memory))))
     }
 
-    /// A window on memory that the library allocates (MPI 5.0 §12.2.2), where the other processes of the node can
-    /// map it. Collective.
+    /// A window on memory that the library allocates (MPI 5.0 §12.2.2), where the other processes of the node
+    /// can map it. Collective.
     ///
     /// # Errors
     /// As [`Window::create`]; [`Class::NoMemory`] at all members where one has too little.
@@ -119,7 +122,8 @@ impl Window {
         founding.conclude(extent, allocation.map(Memory::Allocated))
     }
 
-    /// A window without memory, which is attached later (MPI 5.0 §12.2.4). Displacements are addresses. Collective.
+    /// A window without memory, which is attached later (MPI 5.0 §12.2.4). Displacements are addresses.
+    /// Collective.
     ///
     /// # Errors
     /// As [`Window::create`].
@@ -177,8 +181,8 @@ impl Window {
         }
     }
 
-    /// Where this process can load and store what belongs to a member, and how much that is (MPI 5.0 §12.2.3); `None`
-    /// where it cannot. Without a rank: that of the first member that has any memory.
+    /// Where this process can load and store what belongs to a member, and how much that is (MPI 5.0
+    /// §12.2.3); `None` where it cannot. Without a rank: that of the first member that has any memory.
     ///
     /// # Errors
     /// [`Class::Rank`]; [`Class::RmaFlavor`] where memory is attached.
@@ -286,8 +290,8 @@ impl Window {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns when all members have called it; what they stored before can be loaded after it (MPI 5.0 §12.5.1).
-    /// Collective.
+    /// Returns when all members have called it; what they stored before can be loaded after it (MPI 5.0
+    /// §12.5.1). Collective.
     ///
     /// # Errors
     /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
@@ -324,12 +328,12 @@ impl Window {
         }
     }
 
-    /// Returns when all operations with a member, or with all, are over (MPI 5.0 §12.5.4). There are loads and stores
-    /// only, so that this orders those. With a blank rank there are none.
+    /// Returns when all operations with a member, or with all, are over (MPI 5.0 §12.5.4). There are loads
+    /// and stores only, so that this orders those. With a blank rank there are none.
     ///
     /// # Errors
-    /// [`Class::Rank`], also for a blank one where that is an error for messages ([`crate::BlankPartner::Error`]);
-    /// [`Class::RmaSync`] outside of such an epoch.
+    /// [`Class::Rank`], also for a blank one where that is an error for messages
+    /// ([`crate::BlankPartner::Error`]); [`Class::RmaSync`] outside of such an epoch.
     pub fn flush(&self, rank: Option<Rank>) -> Result<()> {
         if let Some(rank) = rank {
             self.check_rank(rank)?;
@@ -363,8 +367,9 @@ impl Window {
         self.leave()
     }
 
-    /// The same for one that others hold, too: waits for all members, after which nobody reaches the others' memory
-    /// any more; that of this process goes with the last holder. Nobody waits for members that have failed.
+    /// The same for one that others hold, too: waits for all members, after which nobody reaches the others'
+    /// memory any more; that of this process goes with the last holder. Nobody waits for members that have
+    /// failed.
     ///
     /// # Errors
     /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].

@@ -1,4 +1,5 @@
-//! Requests as futures: under our own executor, under another, joined, given up, and beside what a thread wakes.
+//! Requests as futures: under our own executor, under another, joined, given up, and beside what a thread
+//! wakes.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Who has given an operation up is waited for by nobody (decision 0014): members of an atomic communicator that have gone to
-//! recover something else, and those that came to recover before they knew why.
+//! Who has given an operation up is waited for by nobody (decision 0014): members of an atomic communicator
+//! that have gone to recover something else, and those that came to recover before they knew why.
 
 mod common;
 
@@ -145,7 +145,8 @@ fn who_learns_while_it_recovers_calls_the_others_too() {
     });
 }
 
-/// What two members call at once that are in something else each: all of them learn of it, and nothing has changed.
+/// What two members call at once that are in something else each: all of them learn of it, and nothing has
+/// changed.
 #[test]
 fn agreements_of_different_kinds_are_the_same_error_at_all() {
     on_each_fabric(4, |session| {

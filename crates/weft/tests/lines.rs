@@ -17,8 +17,8 @@ fn a_line_is_one_write() {
     assert!(lines.iter().any(|line| line == "weft: rank 1 panicked; ending the job\n"), "{lines:?}");
 }
 
-/// With checks on, who has to wait long for others in an operation is told of them; but nobody waits for one that was begun
-/// while the program does something else, however long that takes.
+/// With checks on, who has to wait long for others in an operation is told of them; but nobody waits for one
+/// that was begun while the program does something else, however long that takes.
 #[test]
 fn nobody_is_told_of_what_nobody_waits_for() {
     if std::env::var_os(ROLE).is_some() {
@@ -52,7 +52,8 @@ fn lines_of(test: &str, last: &[u8]) -> Vec<String> {
     lines
 }
 
-/// Rank 0 begins to copy its world, and waits for a message; rank 1 comes to both after longer than anybody waits in silence.
+/// Rank 0 begins to copy its world, and waits for a message; rank 1 comes to both after longer than anybody
+/// waits in silence.
 fn begin_long_before() {
     let config = Config { check: true, ..Config::default() };
     run_threads(2, &config, |session| {

@@ -1,5 +1,5 @@
-//! Recovery without a death: of communicators that were revoked, and of such that have lost nobody. Ranks are threads here, which
-//! cannot die alone; `bench/tests/blanks.c` has the others.
+//! Recovery without a death: of communicators that were revoked, and of such that have lost nobody. Ranks are
+//! threads here, which cannot die alone; `bench/tests/blanks.c` has the others.
 
 mod common;
 
@@ -184,8 +184,8 @@ fn begin_barrier(comm: &Communicator) -> weft::Ongoing {
     comm.start(Collective::Barrier, buffers, OwnedCombining::Nothing, None, None)
 }
 
-/// A broadcast to which one member comes too late: it has revoked the communicator, having heard that the root is through, or
-/// having waited.
+/// A broadcast to which one member comes too late: it has revoked the communicator, having heard that the
+/// root is through, or having waited.
 fn broadcast_in_vain(session: &weft::Session, comm: &Communicator) -> weft::Result<()> {
     let (world, root, late) = (session.world(), Rank(0), Rank(1));
     if comm.rank() == late {

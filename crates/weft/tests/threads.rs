@@ -154,7 +154,8 @@ fn process_sets_of_the_launcher_are_seen_by_their_members() {
     assert!(run_threads(2, &config, |_| ()).unwrap_err().what.contains("names rank 2"), "there are only two");
 }
 
-/// The other members get something, as from any member that combines wrongly, or an error, and nobody waits for ever.
+/// The other members get something, as from any member that combines wrongly, or an error, and nobody waits
+/// for ever.
 #[test]
 fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
     on_each_fabric(4, |session| {
@@ -179,15 +180,17 @@ fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
             if count == 1 {
                 assert_eq!(is_good, here != 0, "rank {here}");
             }
-            // Of a long one the others are told where it goes by trays (`segment/pieces_tests.rs`), and not where by messages.
+            // Of a long one the others are told where it goes by staging buffers (`segment/pieces_tests.rs`),
+            // and not where by messages.
             assert!(!is_good || here != 0, "rank {here}");
             assert_eq!(world.all_reduce(&[here], Operator::Sum).unwrap(), [6]);
         }
     });
 }
 
-/// Of each rank some threads send and receive on one communicator, by blocking calls and by requests, some from anybody, and
-/// some call collective operations on communicators of their own; and one waits all the time.
+/// Of each rank some threads send and receive on one communicator, by blocking calls and by requests, some
+/// from anybody, and some call collective operations on communicators of their own; and one waits all the
+/// time.
 #[test]
 fn ranks_of_many_threads() {
     on_each_fabric_for(Threads::Many, 3, |session| {
@@ -273,8 +276,8 @@ fn collectively(comm: &Communicator) {
     }
 }
 
-/// One thread at a time is in a collective operation of a communicator. Where it goes by lines that the ranks of a node
-/// see, whoever comes second is told, and has done nothing.
+/// One thread at a time is in a collective operation of a communicator. Where it goes by lines that the ranks
+/// of a node see, whoever comes second is told, and has done nothing.
 #[test]
 fn two_threads_in_one_operation_are_told() {
     on_fabrics_for(&[FabricName::Shm], Threads::Many, 2, |session| {

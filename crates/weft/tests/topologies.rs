@@ -1,5 +1,5 @@
-//! Grids of any shape on a machine that is described: cells, coordinates, shifts and parts fit together, and ranks
-//! change places as one.
+//! Grids of any shape on a machine that is described: cells, coordinates, shifts and parts fit together, and
+//! ranks change places as one.
 
 use proptest::prelude::*;
 use weft::machine::MachineFrom;

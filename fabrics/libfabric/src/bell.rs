@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use fabric::Bell;
 
-/// Sleeps in naps: most providers move nothing while nobody looks, so nobody may look away for long. Naps are short at
-/// first and grow while nothing comes, but not while a peer may be reading memory here, which mostly takes less than a nap;
-/// and nobody sleeps who reads.
+/// Sleeps in naps: most providers move nothing while nobody looks, so nobody may look away for long. Naps are
+/// short at first and grow while nothing comes, but not while a peer may be reading memory here, which mostly
+/// takes less than a nap; and nobody sleeps who reads.
 #[derive(Clone, Default, Debug)]
 pub struct LibfabricBell {
     inner: Arc<Inner>,
@@ -24,7 +24,8 @@ struct Inner {
     haste: AtomicU8,
 }
 
-/// How much there is to do for who looks. Many providers move memory piece by piece, in the calls of both sides.
+/// How much there is to do for who looks. Many providers move memory piece by piece, in the calls of both
+/// sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Haste {
     /// Messages may come.

@@ -1,5 +1,5 @@
-//! What a process tells the others so that they can reach it. Comes back as bytes from outside, and none of them is
-//! believed before it has been looked at. No input or output here.
+//! What a process tells the others so that they can reach it. Comes back as bytes from outside, and none of
+//! them is believed before it has been looked at. No input or output here.
 
 use fabric::HostIdentity;
 

@@ -1,4 +1,5 @@
-//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is installed.
+//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is
+//! installed.
 
 use fabric::{Header, Payload, Peer};
 use libfabric_sys::{Address, Answer, Capacity, Endpoint, Library, Offer, Wanted};
@@ -55,8 +56,8 @@ impl Vandal {
         Card { seal: 5, name: self.endpoint.name().to_vec(), ..self.card.clone() }.encode()
     }
 
-    /// Sends a frame in the name of `from`, with a kind by number; true where it has gone. `seal` is added to what the
-    /// card says: zero is right.
+    /// Sends a frame in the name of `from`, with a kind by number; true where it has gone. `seal` is added to
+    /// what the card says: zero is right.
     pub fn frame(&mut self, from: Peer, (seal, sequence, kind): (u32, u32, u8), payload: &[u8]) -> bool {
         const KINDS: [Kind; 7] =
             [Kind::Hello, Kind::Message, Kind::Long, Kind::Piece, Kind::Nothing, Kind::Farewell, Kind::Keys];

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use libfabric_sys::{Found, PciAddress};
 
-/// The network cards of this host that providers of libfabric other than plain sockets may serve, by their names in the
-/// kernel: `mlx5_0`, `efa_0`, `cxi0`. `sys` is where the kernel tells, `/sys`. Takes some microseconds, where loading the
-/// library and asking its providers takes up to some hundred milliseconds.
+/// The network cards of this host that providers of libfabric other than plain sockets may serve, by their
+/// names in the kernel: `mlx5_0`, `efa_0`, `cxi0`. `sys` is where the kernel tells, `/sys`. Takes some
+/// microseconds, where loading the library and asking its providers takes up to some hundred milliseconds.
 #[must_use]
 pub fn cards(sys: &Path) -> Vec<String> {
     let mut cards: Vec<String> = (CLASSES.iter())
@@ -17,8 +17,8 @@ pub fn cards(sys: &Path) -> Vec<String> {
     cards
 }
 
-/// The cpus that a way's card is plugged in nearest to, in the kernel's words, as `0-15,32-47`; none where there is no card,
-/// or nobody knows.
+/// The cpus that a way's card is plugged in nearest to, in the kernel's words, as `0-15,32-47`; none where
+/// there is no card, or nobody knows.
 pub(crate) fn local_cpus(sys: &Path, found: &Found) -> Option<String> {
     let pci = found.nic.as_ref().and_then(|nic| nic.pci);
     let on_bus = pci.map(|pci: PciAddress| sys.join("bus/pci/devices").join(pci.to_string()));

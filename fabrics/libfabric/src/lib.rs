@@ -1,18 +1,19 @@
 //! The libfabric fabric: a reliable-datagram endpoint on any provider, from RDMA networks to plain sockets.
 //!
-//! A small message goes by `inject`, or out of a slot of registered memory, into the receive buffers of its peer, which
-//! take any number of messages of anybody. A large one stays where it is until its peer reads it, straight into where it
-//! goes; where memory cannot be registered it goes in pieces, like small ones. What providers may demand
-//! (docs/decisions/0008) is honoured for all of them alike, so that the code which runs on hardware is the code that is
-//! tested without.
+//! A small message goes by `inject`, or out of a slot of registered memory, into the receive buffers of its
+//! peer, which take any number of messages of anybody. A large one stays where it is until its peer reads it,
+//! straight into where it goes; where memory cannot be registered it goes in pieces, like small ones. What
+//! providers may demand (docs/decisions/0008) is honoured for all of them alike, so that the code which runs
+//! on hardware is the code that is tested without.
 //!
-//! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and nothing
-//! that comes from a peer is believed.
+//! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and
+//! nothing that comes from a peer is believed.
 //!
-//! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses; `wire` and `card`
-//! say what travels; `port` and `memory` are the endpoint with the memory that it works on, and `packets` says how long its
-//! messages are; `link` is a peer; `libfabric` holds them together, with `sending`, `receiving`, `transfers` for large
-//! messages, `one_sided` for memory of peers, and `trouble` for the words.
+//! To read it: `hardware` says whether there is any; `survey` is what there is to choose from, and chooses;
+//! `wire` and `card` say what travels; `port` and `memory` are the endpoint with the memory that it works on,
+//! and `packets` says how long its messages are; `link` is a peer; `libfabric` holds them together, with
+//! `sending`, `receiving`, `transfers` for large messages, `one_sided` for memory of peers, and `trouble` for
+//! the words.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]

@@ -26,7 +26,8 @@ pub(crate) struct Link {
     pub(crate) has_left: bool,
     /// It was told that this process leaves.
     pub(crate) knows_farewell: bool,
-    /// How often the provider has taken nothing since it has taken something; and how often nothing was tried since.
+    /// How often the provider has taken nothing since it has taken something; and how often nothing was tried
+    /// since.
     refusals: (u8, u8),
     /// A message that comes in pieces.
     pub(crate) incoming: Option<Box<Incoming>>,
@@ -293,7 +294,8 @@ impl Link {
 
 /// So many tries in a row are left out at most.
 const RESTS_MAX: u8 = 16;
-/// Keys of so many pieces of memory are kept for each peer; the message of which older ones were is read over one rail.
+/// Keys of so many pieces of memory are kept for each peer; the message of which older ones were is read over
+/// one rail.
 const KEYS_KEPT: usize = 64;
 /// How far ahead of its turn a message may be told of; no provider tells of so many out of order.
 const EARLY_MAX: u32 = 1024;

@@ -3,15 +3,16 @@
 use crate::memory::BUFFER_BYTES_MAX;
 use crate::port::SLOT_BYTES;
 
-/// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in each process. A
-/// connection between two that have read different numbers is refused.
+/// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in
+/// each process. A connection between two that have read different numbers is refused.
 pub const PACKET_VARIABLE: &str = "FI_OFI_RXM_BUFFER_SIZE";
-/// The best for it: a message of 16 KiB goes at once with what stands before it. It is 16 KiB where nothing is said.
+/// The best for it: a message of 16 KiB goes at once with what stands before it. It is 16 KiB where nothing
+/// is said.
 pub const PACKET_BYTES: usize = SLOT_BYTES + 64;
 
-/// What libfabric takes a value of [`PACKET_VARIABLE`] for. It reads numbers by C's `strtol` with base 0: decimal, with `0x` in
-/// front hexadecimal, with `0` in front octal; what follows the digits is not looked at, and what begins with none is zero,
-/// in place of which it takes the least that it can do with.
+/// What libfabric takes a value of [`PACKET_VARIABLE`] for. It reads numbers by C's `strtol` with base 0:
+/// decimal, with `0x` in front hexadecimal, with `0` in front octal; what follows the digits is not looked
+/// at, and what begins with none is zero, in place of which it takes the least that it can do with.
 #[must_use]
 pub fn packet_bytes(value: &str) -> usize {
     let value = value.trim_start();

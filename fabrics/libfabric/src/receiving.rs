@@ -179,8 +179,8 @@ impl Libfabric {
         }
     }
 
-    /// Somebody's message is gone, and the provider does not say whose. Whoever it may be gets a message of which the
-    /// provider does tell: the one that fails has lost its peer.
+    /// Somebody's message is gone, and the provider does not say whose. Whoever it may be gets a message of
+    /// which the provider does tell: the one that fails has lost its peer.
     fn ask_suspects(&mut self) {
         for index in 0..self.links.len() as u32 {
             let link = &self.links[index as usize];

@@ -10,8 +10,8 @@ use crate::trouble;
 use crate::wire::{Frame, Kind, LENGTH_BYTES};
 
 impl Libfabric {
-    /// Sends one frame. To a peer that is lost, anything can be sent: its loss was or will be told, and with it that of
-    /// this message.
+    /// Sends one frame. To a peer that is lost, anything can be sent: its loss was or will be told, and with
+    /// it that of this message.
     #[inline]
     pub(crate) fn send_frame(
         &mut self,
@@ -56,7 +56,8 @@ impl Libfabric {
         Posted::Sent
     }
 
-    /// Where a frame for that peer goes, who has heard who is speaking; or what became of it without going anywhere.
+    /// Where a frame for that peer goes, who has heard who is speaking; or what became of it without going
+    /// anywhere.
     #[inline]
     fn way(&mut self, index: u32) -> Result<There, Posted> {
         let link = &self.links[index as usize];
@@ -93,7 +94,8 @@ impl Libfabric {
         self.hand_over(index, card, |port, stamp| port.send(stamp, there.address, head, card)) == Posted::Sent
     }
 
-    /// Begins with a message that is too long for one frame. Most such messages are read by their receiver instead.
+    /// Begins with a message that is too long for one frame. Most such messages are read by their receiver
+    /// instead.
     #[cold]
     pub(crate) fn begin_pieces(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
         let there = match self.way(index) {
@@ -167,8 +169,8 @@ impl Libfabric {
     }
 }
 
-/// The length of the next piece of so many bytes: all are about as long. A short one behind long ones would cost as much as
-/// they do, and nothing is copied meanwhile.
+/// The length of the next piece of so many bytes: all are about as long. A short one behind long ones would
+/// cost as much as they do, and nothing is copied meanwhile.
 fn share(bytes: usize, bytes_max: usize) -> usize {
     bytes.div_ceil(bytes.div_ceil(bytes_max).max(1))
 }

@@ -39,8 +39,8 @@ pub struct Near {
 /// Where a process is among the cards of its host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Around {
-    /// The cpus of parts of the machine that hold the cpus of this process, the smallest part first. Where there are none all
-    /// cards are as near.
+    /// The cpus of parts of the machine that hold the cpus of this process, the smallest part first. Where
+    /// there are none all cards are as near.
     pub rings: Vec<Vec<usize>>,
     /// The number of this process among those that are as near to the same cards: they take them in turn.
     pub number: usize,
@@ -116,9 +116,10 @@ pub(crate) fn choose<'a>(offers: &'a [Offer], settings: &Settings) -> Option<(&'
 
 /// The place of the one that is taken, and of those that help it.
 ///
-/// The library brings the best provider first, so that, of a card whose link is not down, says on which network this host is.
-/// Of the cards on that network the nearest is taken, and of several that are as near each process takes another. Those
-/// that help are the nearest of the others, those on that network first, and one for each card.
+/// The library brings the best provider first, so that, of a card whose link is not down, says on which
+/// network this host is. Of the cards on that network the nearest is taken, and of several that are as near
+/// each process takes another. Those that help are the nearest of the others, those on that network first,
+/// and one for each card.
 fn places(found: &[Found], distances: &[usize], settings: &Settings) -> Option<(usize, Vec<usize>)> {
     let first = &found[first(found, settings.provider.is_some())?];
     let is_alike = |other: &Found| {
@@ -137,7 +138,8 @@ fn places(found: &[Found], distances: &[usize], settings: &Settings) -> Option<(
     let near: Vec<usize> =
         cards.iter().copied().filter(|&place| is_there(place) && distances[place] == nearest).collect();
     let turn = settings.around.number % near.len();
-    // The others in the order in which they follow, so that processes that take different ones are helped by different ones.
+    // The others in the order in which they follow, so that processes that take different ones are helped by
+    // different ones.
     let mut others: Vec<usize> = near[turn + 1..].iter().chain(&near[..turn]).copied().collect();
     let mut far: Vec<usize> = cards.into_iter().filter(|place| !near.contains(place)).collect();
     far.sort_by_key(|&place| (is_within_host(&found[place].fabric), !is_there(place), distances[place]));
@@ -159,7 +161,8 @@ fn is_down(found: &Found) -> bool {
     found.nic.as_ref().is_some_and(|nic| nic.link == Link::Down)
 }
 
-/// The network that a way leads to. Older EFA providers give the card's own address for it, but all of them are on one.
+/// The network that a way leads to. Older EFA providers give the card's own address for it, but all of them
+/// are on one.
 pub(crate) fn network(found: &Found) -> String {
     match found.provider.split(';').next() {
         Some("efa") => "efa".to_owned(),
@@ -184,8 +187,9 @@ pub enum Nature {
 }
 
 impl Nature {
-    /// That of a way, by the names of its provider and network. Those that stand on others, as `verbs;ofi_rxm`, name the
-    /// lowest first; psm3 works over sockets too, and says so in the name of the network.
+    /// That of a way, by the names of its provider and network. Those that stand on others, as
+    /// `verbs;ofi_rxm`, name the lowest first; psm3 works over sockets too, and says so in the name of the
+    /// network.
     #[must_use]
     pub fn of(found: &Found) -> Nature {
         match found.provider.split(';').next().unwrap_or_default() {

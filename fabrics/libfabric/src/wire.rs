@@ -16,7 +16,8 @@ pub(crate) struct Frame {
     pub(crate) seal: u32,
     /// The sender.
     pub(crate) from: Peer,
-    /// Counts what goes from one process to the other. Providers bring messages in order but may tell of them in another.
+    /// Counts what goes from one process to the other. Providers bring messages in order but may tell of them
+    /// in another.
     pub(crate) sequence: u32,
     pub(crate) kind: Kind,
     pub(crate) header: Header,
@@ -92,7 +93,8 @@ impl Frame {
     }
 }
 
-/// The length at the beginning of a payload, and what stands behind it. `None` where none is that a message can have.
+/// The length at the beginning of a payload, and what stands behind it. `None` where none is that a message
+/// can have.
 pub(crate) fn length(payload: Payload<'_>) -> Option<(usize, Payload<'_>)> {
     let mut bytes = [0; LENGTH_BYTES];
     let is_whole = payload.copy_to(&mut bytes) == LENGTH_BYTES;

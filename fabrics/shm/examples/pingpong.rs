@@ -1,11 +1,13 @@
-//! Measures the shm fabric against the machine it runs on: two threads on two cpus, each with a fabric of its own.
+//! Measures the shm fabric against the machine it runs on: two threads on two cpus, each with a fabric of its
+//! own.
 //!
 //! ```text
 //! cargo run --release -p weft-shm --example pingpong
 //! ```
 //!
-//! Prints half of a round trip for small messages beside the bounce of bare cache lines, which is what two one-way
-//! channels cost at best, and the bandwidth of large messages through the ring and by pulling, beside one copy.
+//! Prints half of a round trip for small messages beside the bounce of bare cache lines, which is what two
+//! one-way channels cost at best, and the bandwidth of large messages through the ring and by pulling, beside
+//! one copy.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;

@@ -1,7 +1,9 @@
-//! Files without a name, which are memory: they exist only as descriptors and mappings, so that nothing is ever left behind.
+//! Files without a name, which are memory: they exist only as descriptors and mappings, so that nothing is
+//! ever left behind.
 //!
-//! The kernel makes them (memfd_create(2)). Where a filter of system calls forbids that, a file on a tmpfs serves, which has no name
-//! either; it cannot be sealed, so that it is known by having no name and one owner.
+//! The kernel makes them (memfd_create(2)). Where a filter of system calls forbids that, a file on a tmpfs
+//! serves, which has no name either; it cannot be sealed, so that it is known by having no name and one
+//! owner.
 
 use std::ffi::CStr;
 use std::os::fd::{OwnedFd, RawFd};
@@ -12,8 +14,8 @@ use rustix::io::Errno;
 
 use crate::system;
 
-/// Makes such a file. That it is never executed must be said where the kernel knows of it (6.3 and later), and some refuse to make
-/// one that could be.
+/// Makes such a file. That it is never executed must be said where the kernel knows of it (6.3 and later),
+/// and some refuse to make one that could be.
 pub fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
     memfd(name).or_else(|errno| match is_refusal(errno) {
         true => FOLDERS.iter().find_map(|folder| unnamed(Path::new(folder))).ok_or(errno),
@@ -56,19 +58,21 @@ fn unnamed(folder: &Path) -> Option<OwnedFd> {
     })
 }
 
-/// Makes sure that the file keeps its length, and what else `more` says. One that the kernel does not seal at all keeps it as long
-/// as those who have its descriptor let it.
+/// Makes sure that the file keeps its length, and what else `more` says. One that the kernel does not seal at
+/// all keeps it as long as those who have its descriptor let it.
 pub fn seal(file: &OwnedFd, more: SealFlags) -> Result<(), Errno> {
     let sealed = rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW | more);
     sealed.or_else(|errno| if is_unnamed(file) { Ok(()) } else { Err(errno) })
 }
 
-/// Whether the length of a file that comes from outside cannot shrink under a mapping, or could only by this user's own doing.
+/// Whether the length of a file that comes from outside cannot shrink under a mapping, or could only by this
+/// user's own doing.
 pub fn keeps_its_length(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) || is_unnamed(file))
 }
 
-/// Whether this is such a file as [`unnamed`] makes: nobody but this user's processes that were handed it can have it open.
+/// Whether this is such a file as [`unnamed`] makes: nobody but this user's processes that were handed it can
+/// have it open.
 fn is_unnamed(file: &OwnedFd) -> bool {
     let is_sealable = rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| !seals.contains(SealFlags::SEAL));
     let Ok(about) = rustix::fs::fstat(file) else { return false };
@@ -76,8 +80,9 @@ fn is_unnamed(file: &OwnedFd) -> bool {
     !is_sealable && is_private && about.st_nlink == 0
 }
 
-/// The file behind an open descriptor of this process, with a description of its own. Without `/proc` there is none, and the
-/// description is that of the descriptor: this process is not told from others that have it then.
+/// The file behind an open descriptor of this process, with a description of its own. Without `/proc` there
+/// is none, and the description is that of the descriptor: this process is not told from others that have it
+/// then.
 ///
 /// # Errors
 /// What the system says where there is none.

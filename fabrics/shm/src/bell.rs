@@ -1,4 +1,4 @@
-//! What a thread sleeps on when no message comes: a futex in its seat.
+//! What a thread sleeps on when no message comes: a futex in its process slot.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::process_slot::ProcessSlot;
 use crate::segment::Segment;
 
-/// The bell of one seat. Keeps the segment mapped.
+/// The bell of one process slot. Keeps the segment mapped.
 #[derive(Clone)]
 pub struct ShmBell {
     segment: Segment,

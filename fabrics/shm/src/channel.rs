@@ -1,9 +1,10 @@
 //! The channel of a pair: all that two processes of a node send each other, in one order for each direction.
 //!
-//! A short message is one slot: the one of the [mailbox](Mailbox), which both write in turn, where its sender has the turn there, and else the
-//! next line of the sender's [ring](crate::ring). What is longer stands on a shelf of the pair or in the ring's data area, and lines of the
-//! ring announce it. The lines of a ring are numbered, and a message in the mailbox says how many lines go before it: so whoever receives
-//! knows which of the two comes next.
+//! A short message is one slot: the one of the [single-slot channel](Mailbox), which both write in turn,
+//! where its sender has the turn there, and else the next line of the sender's [ring](crate::ring). What is
+//! longer stands on a large-message buffer of the pair or in the ring's data area, and lines of the ring
+//! announce it. The lines of a ring are numbered, and a message in the single-slot channel says how many
+//! lines go before it: so whoever receives knows which of the two comes next.
 
 use fabric::{Header, Looked, Payload, Posted, UserMemory};
 
@@ -26,7 +27,7 @@ pub struct Channel {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     Nothing,
-    /// What stands in the mailbox.
+    /// What stands in the single-slot channel.
     Letter,
     /// What stands at the front of the ring.
     Line,
@@ -35,7 +36,7 @@ pub enum Next {
 }
 
 impl Channel {
-    /// The channel between two seats, of which `here` is this process's. Nothing of it is in use yet.
+    /// The channel between two process slots, of which `here` is this process's. Nothing of it is in use yet.
     pub fn new(layout: &Layout, here: u32, there: u32) -> Channel {
         Channel {
             producer: Producer::new(layout.ring_at(here, there), layout.ring),
@@ -53,8 +54,8 @@ impl Channel {
         self.mailbox.close();
     }
 
-    /// Sends a message that fits into the next slot; false where it does not, and then nothing has happened. This is the whole path of a
-    /// small message.
+    /// Sends a message that fits into the next slot; false where it does not, and then nothing has happened.
+    /// This is the whole path of a small message.
     #[inline(always)]
     pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
         let (bytes, is_in_line) = (payload.bytes(), payload.bytes() <= LINE_PAYLOAD_BYTES_MAX);
@@ -74,8 +75,8 @@ impl Channel {
         true
     }
 
-    /// Sends a message of `bytes` bytes, more than a line and no more than a piece of the ring holds, that `write` makes where the receiver
-    /// reads it; whole, or not at all.
+    /// Sends a message of `bytes` bytes, more than a line and no more than a piece of the ring holds, that
+    /// `write` makes where the receiver reads it; whole, or not at all.
     ///
     /// # Errors
     /// [`ProtocolViolation`] when the reader's progress is impossible.
@@ -96,27 +97,27 @@ impl Channel {
         Ok(Posted::Sent)
     }
 
-    /// Whether the next message, of so many bytes, can go through the mailbox.
+    /// Whether the next message, of so many bytes, can go through the single-slot channel.
     #[inline(always)]
     fn takes_letter(&self, bytes: usize) -> bool {
         self.mailbox.takes(bytes) && self.producer.is_whole()
     }
 
-    /// What stands before the header of a letter: its length, and the lines of our ring that go before it.
+    /// What stands before the header of a message: its length, and the lines of our ring that go before it.
     #[inline(always)]
     fn letter(&self, bytes: usize) -> u32 {
         bytes as u32 | self.producer.lines_passed() << 16
     }
 
-    /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the writer
-    /// says. Whatever else there is, [`Channel::next`] tells.
+    /// Shows `reader` the next message, if it is whole and nothing is unusual; with the answer comes what the
+    /// writer says. Whatever else there is, [`Channel::next`] tells.
     #[inline(always)]
     pub fn look<R>(
         &mut self,
         memory: &impl Memory,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> (Looked<R>, u32) {
-        // The line first: a letter that goes before it is seen when it is.
+        // The line first: a message that goes before it is seen when it is.
         let line = self.consumer.look(memory);
         let letter = self.mailbox.look(memory);
         if letter == Look::Ready && self.is_letter_next(memory) {
@@ -142,7 +143,8 @@ impl Channel {
         let mut letter = self.mailbox.look(memory);
         let line = self.consumer.look(memory);
         if letter == Look::Nothing && line == Look::Ready {
-            // A letter may have been put down before the line that was seen just now, and after the first look.
+            // A message may have been put down before the line that was seen just now, and after the first
+            // look.
             letter = self.mailbox.look(memory);
         }
         if letter == Look::Ready && self.is_letter_next(memory) {
@@ -155,14 +157,14 @@ impl Channel {
         }
     }
 
-    /// Whether no line goes before the letter that has come.
+    /// Whether no line goes before the message that has come.
     #[inline(always)]
     fn is_letter_next(&self, memory: &impl Memory) -> bool {
         self.mailbox.lines_before(memory) == self.consumer.lines_passed() as u16 && !self.consumer.midway()
     }
 
-    /// Neither a message nor nothing: a letter whose lines were not there when we looked, and are now; or what no
-    /// sane peer writes.
+    /// Neither a message nor nothing: a message whose lines were not there when we looked, and are now; or
+    /// what no sane peer writes.
     ///
     /// # Errors
     /// What it is, in the latter case.

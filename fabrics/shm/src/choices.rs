@@ -1,8 +1,9 @@
-//! How long messages to and from one peer go: sent at once or left to be read, pulled by the receiver or pushed by the sender.
+//! How long messages to and from one peer go: sent at once or left to be read, pulled by the receiver or
+//! pushed by the sender.
 //!
-//! How fast two cores copy through memory between them is no constant of a machine: where a virtual machine's cpus share a
-//! cache at one time and do not at another, it was seen to differ by a factor of four, and the kernel's reads did not. So some messages
-//! are timed, for each peer, and a [`Tuner`] decides.
+//! How fast two cores copy through memory between them is no constant of a machine: where a virtual machine's
+//! cpus share a cache at one time and do not at another, it was seen to differ by a factor of four, and the
+//! kernel's reads did not. So some messages are timed, for each peer, and a [`Tuner`] decides.
 
 use std::time::Instant;
 
@@ -27,8 +28,8 @@ impl Ways {
     /// A longer message is read in any case.
     pub const COPIED_BYTES_MAX: usize = 256 << 10;
 
-    /// What copies and reads cost where the receiver sends as well, as is often so with parcels: a receiver that reads leaves the sender's
-    /// core to its own messages, which a copy does not.
+    /// What copies and reads cost where the receiver sends as well, as is often so with chunked eager
+    /// messages: a receiver that reads leaves the sender's core to its own messages, which a copy does not.
     #[must_use]
     pub fn beside_reads(self) -> Ways {
         Ways { read_byte_ns: READS_BESIDE * self.read_byte_ns, ..self }
@@ -47,8 +48,8 @@ impl Ways {
     }
 }
 
-/// Where cores are far from each other a parcel of 64 KiB that is answered takes 0.75 of a read's time, and one that crosses
-/// another 1.4; of 32 KiB 0.6 and 1.2.
+/// Where cores are far from each other a chunked eager message of 64 KiB that is answered takes 0.75 of a
+/// read's time, and one that crosses another 1.4; of 32 KiB 0.6 and 1.2.
 const READS_BESIDE: f64 = 0.85;
 
 /// What is known of long messages to and from one peer.
@@ -56,14 +57,14 @@ const READS_BESIDE: f64 = 0.85;
 pub struct Choices {
     /// Of those to it that go through its ring.
     pub ring: EagerOrRead,
-    /// Of those to it that go as parcels.
+    /// Of those to it that go as chunked eager messages.
     pub parcels: EagerOrRead,
     /// Of those from it that are too long for both.
     pub longer: PullOrPush,
 }
 
-/// Whether a long message to a peer is sent at once, which the sender copies, or waits to be read, by what copies took lately. What a read
-/// takes is computed.
+/// Whether a long message to a peer is sent at once, which the sender copies, or waits to be read, by what
+/// copies took lately. What a read takes is computed.
 #[derive(Clone, Copy, Default)]
 pub struct EagerOrRead(Tuner);
 
@@ -81,7 +82,8 @@ impl EagerOrRead {
         bytes <= ways.copied_bytes_max(self.copied_byte_ns(ways).min(ways.copied_byte_ns))
     }
 
-    /// Whether a message of so many bytes is to be copied. Where copies were slow, they are tried now and then.
+    /// Whether a message of so many bytes is to be copied. Where copies were slow, they are tried now and
+    /// then.
     pub fn prefers_copies(&mut self, ways: &Ways, bytes: usize) -> bool {
         if !self.may_prefer_copies(ways, bytes) {
             return false;
@@ -106,8 +108,9 @@ impl EagerOrRead {
 
 /// Whether a long message whose sender waits for it is pulled from there or pushed by it.
 ///
-/// Where two cores share a cache both copies of a pushed message are sooner over than the kernel's one, although each side
-/// reads or writes a half of that; elsewhere it is the other way round. Both are timed at the receiver, for each peer and length.
+/// Where two cores share a cache both copies of a pushed message are sooner over than the kernel's one,
+/// although each side reads or writes a half of that; elsewhere it is the other way round. Both are timed at
+/// the receiver, for each peer and length.
 #[derive(Clone, Copy, Default)]
 pub struct PullOrPush {
     lengths: [Tuner; LENGTHS.count],

@@ -1,7 +1,7 @@
 //! Reading another process's memory in one copy (cross-memory attach), where the kernel allows it.
 //!
-//! Whether it does depends on users, namespaces, seccomp, yama and more, so nothing is deduced from settings: a
-//! real word of the peer's memory is read and compared. Every later read may be refused all the same.
+//! Whether it does depends on users, namespaces, seccomp, yama and more, so nothing is deduced from settings:
+//! a real word of the peer's memory is read and compared. Every later read may be refused all the same.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ pub fn admit_readers() {
     let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
 }
 
-/// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right one.
+/// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right
+/// one.
 pub fn can_read(sitter: &SlotOwner) -> bool {
     try_read(sitter).is_ok()
 }
@@ -72,8 +73,9 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What a read of a few bytes takes here, in nanoseconds: the least of some of this process's own memory, since whatever
-/// else goes on makes some of them longer and none shorter. None where the kernel refuses even those.
+/// What a read of a few bytes takes here, in nanoseconds: the least of some of this process's own memory,
+/// since whatever else goes on makes some of them longer and none shorter. None where the kernel refuses even
+/// those.
 #[must_use]
 pub fn least_read_ns() -> Option<f64> {
     let (probe, room) = (Probe::new(0), Heap::new(size_of::<u64>()));
@@ -87,8 +89,8 @@ pub fn least_read_ns() -> Option<f64> {
     Some(least.as_nanos() as f64)
 }
 
-/// Fills `into` with what stands at `address` of process `pid`. The address is the peer's claim, and the kernel
-/// checks it.
+/// Fills `into` with what stands at `address` of process `pid`. The address is the peer's claim, and the
+/// kernel checks it.
 ///
 /// # Errors
 /// What the kernel says: `PERM` where it refuses, `SRCH` where the process is gone, `FAULT` where nothing is
@@ -131,8 +133,8 @@ fn write_some(pid: u32, address: u64, from: Payload<'_>) -> Result<usize, Errno>
     let local = libc::iovec { iov_base: from.start().cast_mut().cast(), iov_len: from.bytes() };
     let remote =
         libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: from.bytes() };
-    // SAFETY: `local` covers what `from` claims, which the kernel only reads, and both vectors live during the
-    // call. `remote` is an address in the other process, which the kernel checks there.
+    // SAFETY: `local` covers what `from` claims, which the kernel only reads, and both vectors live during
+    // the call. `remote` is an address in the other process, which the kernel checks there.
     let moved = unsafe { libc::process_vm_writev(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
     if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
 }
@@ -142,8 +144,9 @@ fn read_some(pid: u32, address: u64, into: &mut UserMemory) -> Result<usize, Err
     let local = libc::iovec { iov_base: into.start().cast(), iov_len: into.bytes() };
     let remote =
         libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.bytes() };
-    // SAFETY: `local` covers what `into` claims, writable and unused by others until the claim is gone, and both
-    // vectors live during the call. `remote` is an address in the other process, which the kernel checks there.
+    // SAFETY: `local` covers what `into` claims, writable and unused by others until the claim is gone, and
+    // both vectors live during the call. `remote` is an address in the other process, which the kernel checks
+    // there.
     let moved = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
     if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
 }

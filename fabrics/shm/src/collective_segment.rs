@@ -1,12 +1,15 @@
-//! A board: lines that each of some processes of a node writes for all others of them, and nobody else writes.
+//! A collective segment: lines that each of some processes of a node writes for all others of them, and
+//! nobody else writes.
 //!
-//! What takes one look of each and no message: a process puts its entry down, and the others find it there. So a barrier of
-//! p processes is p lines, and nobody acts for another. `layout` draws what stands where, `slot_table` has what is done there;
-//! decisions/0004 says what boards are for.
+//! What takes one look of each and no message: a process puts its slot down, and the others find it there. So
+//! a barrier of p processes is p lines, and nobody acts for another. `layout` draws what stands where,
+//! `slot_table` has what is done there; decisions/0004 says what collective segments are for.
 //!
-//! **Order.** Entries have numbers, the same at all members, which grow by one ([`Credit`](fabric::slots::Credit)). A member's entry takes
-//! the place of the one [`DEPTH`](fabric::slots::DEPTH) before, so it is written only when all members are
-//! [through](Slots::consumed) with that one. Nothing is claimed in common: a member that dies leaves what it has written, and its next entry never comes.
+//! **Order.** Slots have numbers, the same at all members, which grow by one
+//! ([`Credit`](fabric::slots::Credit)). A member's slot takes the place of the one
+//! [`DEPTH`](fabric::slots::DEPTH) before, so it is written only when all members are
+//! [through](Slots::consumed) with that one. Nothing is claimed in common: a member that dies leaves what it
+//! has written, and its next slot never comes.
 
 mod reads;
 
@@ -25,35 +28,37 @@ use crate::slot_table::{self, SlotTable};
 use crate::staging_buffers::StagingBuffers;
 use crate::sync::{Ordering, Word};
 
-/// The boards of a segment, as one process sees them.
+/// The collective segments of a segment, as one process sees them.
 #[derive(Clone)]
 pub struct CollectiveSegments {
     segment: Segment,
-    /// The peers of this node, by seat.
+    /// The peers of this node, by process slot.
     peers: Arc<[Peer]>,
     /// Whether processes may read each other's memory, as far as this one has a say in it.
     pull: bool,
 }
 
-/// A board, as one of its members has it. Dropping it leaves it; with the last member it is free for others.
+/// A collective segment, as one of its members has it. Dropping it leaves it; with the last member it is free
+/// for others.
 pub struct CollectiveSegment {
     segment: Segment,
     number: u32,
     /// The places of all members, as this one has them.
     places: SlotTable,
-    /// What is too long for entries.
+    /// What is too long for slots.
     trays: StagingBuffers,
     /// Whether the memory of those is taken that this member writes, by ring.
     has_trays: [Word; 2],
-    /// All members' seats, by their places.
+    /// All members' process slots, by their places.
     seats: Vec<ProcessSlot>,
     /// Whether this member has left it.
     has_left: Word,
-    /// The beginning of the board, and each member's place.
+    /// The beginning of the collective segment, and each member's place.
     head: Window<BOARD_PLACES>,
     windows: Box<[Window<BOARD_PLACE_BYTES>]>,
     pull: bool,
-    /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED` where it may not.
+    /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED`
+    /// where it may not.
     read_from: Word,
 }
 
@@ -62,8 +67,9 @@ impl CollectiveSegments {
         CollectiveSegments { segment, peers: peers.into(), pull }
     }
 
-    /// Takes a free board for so many members and makes it ready: its number is for all of them, who must then
-    /// [join](CollectiveSegments::join). `None` where none is free, the members are too many, or there is no memory.
+    /// Takes a free collective segment for so many members and makes it ready: its number is for all of them,
+    /// who must then [join](CollectiveSegments::join). `None` where none is free, the members are too many,
+    /// or there is no memory.
     #[must_use]
     pub fn found(&self, members: u32) -> Option<u32> {
         if members == 0 || members > MEMBERS_MAX {
@@ -80,8 +86,9 @@ impl CollectiveSegments {
         Some(number)
     }
 
-    /// Becomes the member at place `here` of a board that was founded for these processes, in the order of their places.
-    /// `None` where there is no such board, or one of them is not of this node.
+    /// Becomes the member at place `here` of a collective segment that was founded for these processes, in
+    /// the order of their places. `None` where there is no such collective segment, or one of them is not of
+    /// this node.
     #[must_use]
     pub fn join(
         &self,
@@ -124,7 +131,7 @@ impl CollectiveSegments {
         self.segment.layout().board_at(number)
     }
 
-    /// Takes a board if it is free.
+    /// Takes a collective segment if it is free.
     fn take(&self, number: u32) -> bool {
         let bit = 1 << (number % u32::BITS);
         self.taken(number).fetch_or(bit, Ordering::AcqRel) & bit == 0
@@ -134,7 +141,7 @@ impl CollectiveSegments {
         self.taken(number).fetch_and(!(1 << (number % u32::BITS)), Ordering::Release);
     }
 
-    /// The word with the bit that says whether a board is taken.
+    /// The word with the bit that says whether a collective segment is taken.
     fn taken(&self, number: u32) -> &crate::sync::Word {
         self.segment.memory().word(HEAD_BOARDS + (number / u32::BITS) as usize * 4)
     }
@@ -167,16 +174,17 @@ impl CollectiveSegment {
         taken
     }
 
-    /// Publishes how many operations this member has begun on the message path, as the thread that begins one, while it has not left;
-    /// none at first. It is ordered between what this member has written before and what it writes later, for all that see it.
+    /// Publishes how many operations this member has begun on the message path, as the thread that begins
+    /// one, while it has not left; none at first. It is ordered between what this member has written before
+    /// and what it writes later, for all that see it.
     pub fn say_elsewhere(&self, begun: u32) {
         if self.has_left.load(Ordering::Relaxed) == 0 {
             self.places.say_elsewhere(self.segment.memory(), begun);
         }
     }
 
-    /// Publishes that this member has given up the last operation of so many that it has begun on the message path: it sends and
-    /// receives nothing more for it. Of those that were given up, the last few are known.
+    /// Publishes that this member has given up the last operation of so many that it has begun on the message
+    /// path: it sends and receives nothing more for it. Of those that were given up, the last few are known.
     pub fn give_up(&self, begun: u32) {
         if self.has_left.load(Ordering::Relaxed) == 0 {
             self.places.give_up(self.segment.memory(), begun);
@@ -189,7 +197,8 @@ impl CollectiveSegment {
         self.places.has_given_up(self.segment.memory(), place, begun)
     }
 
-    /// Whether the member at that place is seen in an operation after that number, and has not begun so many on the message path.
+    /// Whether the member at that place is seen in an operation after that number, and has not begun so many
+    /// on the message path.
     #[must_use]
     pub fn has_passed_over(&self, place: u32, number: u32, begun: u32) -> bool {
         self.places.has_passed_over(self.segment.memory(), (place, number), begun)
@@ -364,14 +373,14 @@ impl Slots for CollectiveSegment {
 }
 
 impl CollectiveSegment {
-    /// Leaves it, once: nothing of it may be used afterwards. With the last member that lives it is free for others: each tells
-    /// which members, by their places, it knows to be dead.
+    /// Leaves it, once: nothing of it may be used afterwards. With the last member that lives it is free for
+    /// others: each tells which members, by their places, it knows to be dead.
     pub fn leave(&self, dead: &[u32]) {
         if self.has_left.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
-        // A peer may write any number there; the board is then lost, or shared by members who do not know of each other and
-        // get nonsense from it. Nothing else comes of it.
+        // A peer may write any number there; the collective segment is then lost, or shared by members who do
+        // not know of each other and get nonsense from it. Nothing else comes of it.
         if self.places.leave(self.segment.memory(), dead) {
             CollectiveSegments { segment: self.segment.clone(), peers: Arc::new([]), pull: false }
                 .give_back(self.number);

@@ -1,4 +1,4 @@
-//! Boards: what members write, who may write over it, and what is left when they are gone.
+//! Collective segments: what members write, who may write over it, and what is left when they are gone.
 
 use super::*;
 use fabric::slots::{Credit, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX};
@@ -27,7 +27,7 @@ fn an_entry_is_seen_by_all_and_under_its_number_alone() {
     assert!(!members[0].has(3, 1), "there is no such member");
 }
 
-/// An entry of one line is written in one step, and is as any other.
+/// A slot of one line is written in one step, and is as any other.
 #[test]
 fn entries_of_any_length_are_alike() {
     let members = all(&boards(2), 2);

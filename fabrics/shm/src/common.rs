@@ -1,8 +1,9 @@
-//! Memory that several processes of a node load from and store to: an anonymous file of its own, mapped by each.
+//! Memory that several processes of a node load from and store to: an anonymous file of its own, mapped by
+//! each.
 //!
-//! One of them makes the file ([`Common::create`]) and hands its descriptor to the others as a segment is handed out
-//! ([`Offer`](crate::Offer), [`fetch`](crate::fetch)); each maps it ([`Common::adopt`]) and lets the descriptor go. The
-//! memory is there as long as somebody has it mapped, and nothing of it has a name.
+//! One of them makes the file ([`Common::create`]) and hands its descriptor to the others as a segment is
+//! handed out ([`Offer`](crate::Offer), [`fetch`](crate::fetch)); each maps it ([`Common::adopt`]) and lets
+//! the descriptor go. The memory is there as long as somebody has it mapped, and nothing of it has a name.
 
 use std::os::fd::OwnedFd;
 
@@ -20,7 +21,8 @@ pub struct Common {
 }
 
 impl Common {
-    /// Makes a file of so many bytes, all of them zero, and reserves its memory. The descriptor is close-on-exec.
+    /// Makes a file of so many bytes, all of them zero, and reserves its memory. The descriptor is
+    /// close-on-exec.
     ///
     /// # Errors
     /// [`SegmentError::Resources`] where there is not so much memory, [`SegmentError::System`].
@@ -43,8 +45,8 @@ impl Common {
         Ok(file)
     }
 
-    /// Maps a file that [`Common::create`] made with so many bytes, after checking that it is one: a descriptor comes
-    /// from outside.
+    /// Maps a file that [`Common::create`] made with so many bytes, after checking that it is one: a
+    /// descriptor comes from outside.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`].

@@ -1,10 +1,10 @@
-//! A large message copied by both sides at once: the receiver reads parts of it out of the sender's memory while
-//! the sender, who would only wait, writes other parts into the receiver's.
+//! A large message copied by both sides at once: the receiver reads parts of it out of the sender's memory
+//! while the sender, who would only wait, writes other parts into the receiver's.
 //!
-//! Both claim parts from one cursor, a word in the ring from the sender to the receiver: the receiver from the front
-//! and the sender from the back, so that when the same buffers are used again each finds its part in its own cache.
-//! The receiver sets the cursor up (a new ticket, nothing claimed) before it invites the sender, and claims parts
-//! itself at once: a sender that is busy elsewhere costs nothing.
+//! Both claim parts from one cursor, a word in the ring from the sender to the receiver: the receiver from
+//! the front and the sender from the back, so that when the same buffers are used again each finds its part
+//! in its own cache. The receiver sets the cursor up (a new ticket, nothing claimed) before it invites the
+//! sender, and claims parts itself at once: a sender that is busy elsewhere costs nothing.
 //!
 //! ```text
 //! cursor | ticket 16 | claimed from the front 8 | claimed from the back 8 |

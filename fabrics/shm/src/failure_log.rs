@@ -1,8 +1,9 @@
-//! The ledger: where a launcher that leaves survivors alive writes which processes have ended.
+//! The failure log: where a launcher that leaves survivors alive writes which processes have ended.
 //!
-//! It is memory of its own, for jobs over any fabric. The launcher alone writes, and only what it knows for sure, having
-//! seen the end of the process; the ranks map it for reading, and the kernel holds them to it. What it answers to those who
-//! ask for processes in the place of the dead stands there as well, so that all read the same.
+//! It is memory of its own, for jobs over any fabric. The launcher alone writes, and only what it knows for
+//! sure, having seen the end of the process; the ranks map it for reading, and the kernel holds them to it.
+//! What it answers to those who ask for processes in the place of the dead stands there as well, so that all
+//! read the same.
 //!
 //! ```text
 //! word 0      how many have ended
@@ -54,7 +55,8 @@ enum Rings {
 }
 
 impl FailureLog {
-    /// Maps the ledger of a job of so many processes, after checking that it is one: a descriptor comes from outside.
+    /// Maps the failure log of a job of so many processes, after checking that it is one: a descriptor comes
+    /// from outside.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`].
@@ -78,8 +80,8 @@ impl FailureLog {
         Ok(FailureLog { memory, peers })
     }
 
-    /// The descriptor that the launcher hands down, to which it writes with each news; none where it rings the bells of shared
-    /// memory.
+    /// The descriptor that the launcher hands down, to which it writes with each news; none where it rings
+    /// the bells of shared memory.
     #[must_use]
     pub fn pipe(&self) -> Option<i32> {
         let number = self.memory.word(PIPE_AT).load(Ordering::Relaxed);
@@ -103,7 +105,8 @@ impl FailureLog {
         (peer < self.peers).then_some(Peer(peer))
     }
 
-    /// Sleeps until more than `count` have ended; now and then for nothing, as when somebody says [`FailureLog::rouse`] of `sleeper`.
+    /// Sleeps until more than `count` have ended; now and then for nothing, as when somebody says
+    /// [`FailureLog::rouse`] of `sleeper`.
     pub fn sleep(&self, count: u32, sleeper: Peer) {
         let _ =
             futex::wait_bitset(self.memory.word(0), futex::Flags::empty(), count, None, sleeper_bit(sleeper));
@@ -115,8 +118,8 @@ impl FailureLog {
         let _ = futex::wake_bitset(self.memory.word(0), futex::Flags::empty(), all, sleeper_bit(sleeper));
     }
 
-    /// What the launcher has answered to those who asked for processes under that number, if it has: the ranks in which there
-    /// are new ones, or none where they could not be started.
+    /// What the launcher has answered to those who asked for processes under that number, if it has: the
+    /// ranks in which there are new ones, or none where they could not be started.
     #[must_use]
     pub fn answer(&self, asked: u64) -> Option<Answer> {
         let (end, mut at) = (self.answered_words(), 0);
@@ -151,12 +154,13 @@ impl FailureLog {
     }
 }
 
-/// The ranks in which there are new processes, with the numbers of these; none where they could not be started.
+/// The ranks in which there are new processes, with the numbers of these; none where they could not be
+/// started.
 pub type Answer = Option<Vec<(u32, Peer)>>;
 
 impl FailureLogWriter {
-    /// Makes the ledger of a job of so many processes. Those who share `segment` are woken by what is written; where there is
-    /// none, those who watch the pipe.
+    /// Makes the failure log of a job of so many processes. Those who share `segment` are woken by what is
+    /// written; where there is none, those who watch the pipe.
     ///
     /// # Errors
     /// [`SegmentError::Resources`], [`SegmentError::System`].
@@ -184,7 +188,7 @@ impl FailureLogWriter {
         Ok(FailureLogWriter { ledger: FailureLog { memory, peers }, file, rings })
     }
 
-    /// The ledger's descriptor, whose number the ranks are told.
+    /// The failure log's descriptor, whose number the ranks are told.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -199,7 +203,8 @@ impl FailureLogWriter {
         std::iter::once(self.file()).chain(pipe)
     }
 
-    /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written again.
+    /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written
+    /// again.
     pub fn write(&mut self, peer: Peer) {
         let memory = &self.ledger.memory;
         let count = self.ledger.count();
@@ -213,8 +218,9 @@ impl FailureLogWriter {
         self.wake_all();
     }
 
-    /// Writes down what has come of what was asked for under that number, and wakes who sleeps. What was answered is not answered
-    /// again; false where there is no room, which those who ask for no more than have died never meet.
+    /// Writes down what has come of what was asked for under that number, and wakes who sleeps. What was
+    /// answered is not answered again; false where there is no room, which those who ask for no more than
+    /// have died never meet.
     pub fn write_answer(&mut self, asked: u64, new: Option<&[(u32, Peer)]>) -> bool {
         if self.ledger.answer(asked).is_some() {
             return true;

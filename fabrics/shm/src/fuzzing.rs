@@ -1,4 +1,5 @@
-//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is installed.
+//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is
+//! installed.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -14,21 +15,21 @@ use crate::sync::Ordering;
 /// Where something stands in a segment: offset and bytes.
 pub type Place = (usize, usize);
 
-/// Where a seat stands.
+/// Where a process slot stands.
 #[must_use]
 pub fn seat(segment: &Segment, seat: u32) -> Place {
     let layout = segment.layout();
     (layout.seat_at(seat), layout.seat_bytes())
 }
 
-/// Where the ring from one seat to another stands.
+/// Where the ring from one process slot to another stands.
 #[must_use]
 pub fn ring(segment: &Segment, from: u32, to: u32) -> Place {
     let layout = segment.layout();
     (layout.ring_at(from, to), layout.ring.bytes())
 }
 
-/// Where the mailbox of a pair stands.
+/// Where the single-slot channel of a pair stands.
 #[must_use]
 pub fn mailbox(segment: &Segment, lower: u32, higher: u32) -> Place {
     let layout = segment.layout();

@@ -1,9 +1,9 @@
 //! Passing the segment to the other processes of a node where no launcher has handed it down.
 //!
-//! The lowest process of the node makes the segment and an [`Offer`]; its card travels to the others by whatever
-//! process manager there is, and they [`fetch`] the descriptor over an abstract Unix socket. Whoever knows of the
-//! socket may connect, so nobody is believed: the other side must run as the same user and show the card's
-//! secret, one that says nothing is waited for beside the others, and everything has a time limit.
+//! The lowest process of the node makes the segment and an [`Offer`]; its card travels to the others by
+//! whatever process manager there is, and they [`fetch`] the descriptor over an abstract Unix socket. Whoever
+//! knows of the socket may connect, so nobody is believed: the other side must run as the same user and show
+//! the card's secret, one that says nothing is waited for beside the others, and everything has a time limit.
 //!
 //! ```text
 //! fetcher                        server
@@ -73,8 +73,8 @@ pub enum HandoutError {
 }
 
 impl Offer {
-    /// Opens the socket. The second value is the card for [`fetch`]: it holds a secret, and is for the processes
-    /// of the job only.
+    /// Opens the socket. The second value is the card for [`fetch`]: it holds a secret, and is for the
+    /// processes of the job only.
     ///
     /// # Errors
     /// [`HandoutError::System`].

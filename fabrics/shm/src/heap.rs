@@ -1,13 +1,14 @@
-//! Memory for messages that the other processes of the node can map: read in one copy, with nobody's permission.
+//! Memory for messages that the other processes of the node can map: read in one copy, with nobody's
+//! permission.
 //!
-//! Behind the rings every seat has an area of the segment for its heap, far larger than any machine's memory; the
-//! file is sparse, so what is not allocated costs nothing. Its owner takes blocks there ([`SharedHeap`]): memory is
-//! reserved first, so that a full machine is an error and never a signal, and given back when the block is freed.
-//! Where a message in such a block waits for its receiver, its description says where in the file it stands, and
-//! the receiver maps that place ([`Window`]).
+//! Behind the rings every process slot has an area of the segment for its heap, far larger than any machine's
+//! memory; the file is sparse, so what is not allocated costs nothing. Its owner takes blocks there
+//! ([`SharedHeap`]): memory is reserved first, so that a full machine is an error and never a signal, and
+//! given back when the block is freed. Where a message in such a block waits for its receiver, its
+//! description says where in the file it stands, and the receiver maps that place ([`Window`]).
 //!
-//! Descriptions come from a peer: a place outside of that peer's area is an error with its name. A place inside that
-//! is not allocated (any more) reads as zeros.
+//! Descriptions come from a peer: a place outside of that peer's area is an error with its name. A place
+//! inside that is not allocated (any more) reads as zeros.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use crate::layout::PAGE;
 use crate::memory::{Mapped, Memory};
 use crate::segment::{self, Segment};
 
-/// The heap of this process's seat. Clones are the same heap.
+/// The heap of this process's process slot. Clones are the same heap.
 #[derive(Clone)]
 pub struct SharedHeap {
     blocks: Arc<Mutex<Blocks>>,
@@ -57,15 +58,16 @@ pub struct NoBlock {
 }
 
 impl SharedHeap {
-    /// The heap of a seat.
+    /// The heap of a process slot.
     pub(crate) fn new(segment: Segment, seat: u32) -> SharedHeap {
         let (at, bytes) = (segment.layout().heap_at(seat), segment.layout().heap_bytes);
         let blocks = Blocks { segment, at, bytes, taken: BTreeMap::new(), mapped: BTreeMap::new() };
         SharedHeap { blocks: Arc::new(Mutex::new(blocks)) }
     }
 
-    /// Takes a block of zeros; `None` where this heap is not made for it: it is small, so that its messages go at once
-    /// and nobody would map it, or wants a greater alignment than a page's, or does not fit the area.
+    /// Takes a block of zeros; `None` where this heap is not made for it: it is small, so that its messages
+    /// go at once and nobody would map it, or wants a greater alignment than a page's, or does not fit the
+    /// area.
     ///
     /// # Errors
     /// [`NoBlock`] where memory is exhausted.
@@ -143,15 +145,16 @@ impl Blocks {
         true
     }
 
-    /// Gives memory back to the system. Where that fails it stays taken in the file until the job ends, and nothing
-    /// else happens: a later block there has its old contents overwritten by whoever uses it.
+    /// Gives memory back to the system. Where that fails it stays taken in the file until the job ends, and
+    /// nothing else happens: a later block there has its old contents overwritten by whoever uses it.
     fn punch(&self, at: u64, bytes: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         while rustix::fs::fallocate(self.segment.file(), flags, at, bytes as u64) == Err(Errno::INTR) {}
     }
 }
 
-/// The description of memory at a place in the file. Addresses do not have the mark: no process has that many.
+/// The description of memory at a place in the file. Addresses do not have the mark: no process has that
+/// many.
 pub(crate) fn described(at: u64, bytes: usize) -> Exposed {
     Exposed { words: [at | IN_FILE, bytes as u64] }
 }

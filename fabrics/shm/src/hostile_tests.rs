@@ -1,5 +1,5 @@
-//! A peer that writes what it likes into shared memory: the others get an error that names it, never worse, and
-//! go on talking to each other.
+//! A peer that writes what it likes into shared memory: the others get an error that names it, never worse,
+//! and go on talking to each other.
 
 use fabric::{Fabric, FabricError, Fault, Header, Heap, Payload, Peer, Posted, Sink, UserMemory};
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ fn a_lost_peer_is_reported_once_and_heard_no_more() {
 }
 
 /// Three processes on one node: a victim, a peer that does as it likes, and an honest one. Peers are numbered
-/// unlike seats, so that mixing them up shows.
+/// unlike process slots, so that mixing them up shows.
 struct Node {
     segment: Segment,
     victim: Shm,
@@ -119,7 +119,7 @@ enum Deed {
     Progress([u32; 2]),
     /// Bits in the victim's inbox.
     Knock(u32),
-    /// Any words over its own seat.
+    /// Any words over its own process slot.
     Seat {
         state: u32,
         identity: [u32; 5],

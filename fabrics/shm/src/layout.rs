@@ -2,48 +2,48 @@
 //!
 //! ```text
 //! offset  0                4096                 rings_at                              boards_at              heaps_at
-//!         | head, one page | seat 0 | seat 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| board 0 | board 1 |..| heap 0 | heap 1 |..
+//!         | head, one page | process slot 0 | process slot 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| collective segment 0 | collective segment 1 |..| heap 0 | heap 1 |..
 //!
-//! head    | magic 8 | version 4 | seats 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
+//! head    | magic 8 | version 4 | process slots 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
 //!    64   | processes whose kernel refuses the barrier 4 |..
-//!   128   | which boards are taken: one bit for each 8 |..
+//!   128   | which collective segments are taken: one bit for each 8 |..
 //!
-//! seat    | bell 4 | sleepers 4 |..                      the line that all senders read
+//! process slot    | bell 4 | sleepers 4 |..                      the line that all senders read
 //!    64   | state 4 | pid 4 | probe address 8 | probe value 8 |..
-//!   128   | knocks: one bit for each seat |..
+//!   128   | knocks: one bit for each process slot |..
 //!
 //! ring    | lines consumed 4 | data units consumed 4 |..   written by the receiver
-//!     8   | looks into the mailbox 4 |
-//!    64   | waiting, offers a mailbox 4 |..                written by the sender
+//!     8   | looks into the single-slot channel 4 |
+//!    64   | waiting, offers a single-slot channel 4 |..                written by the sender
 //!    72   | cursor of a shared copy 4 |..                  written by both
 //!   128   | line 0 | line 1 |.. line 61 |              one page in all, taken at the first message
-//!  4096   | mailbox, in the ring from the lower to the higher seat; |  taken when both have spoken a while
-//!         | a shelf for parcels in the other |
+//!  4096   | single-slot channel, in the ring from the lower to the higher process slot; |  taken when both have spoken a while
+//!         | a large-message buffer for chunked eager messages in the other |
 //!         | data |..                  taken at the first message of more than 32 bytes
 //!
 //! line    | sequence 4 | kind and bytes 4 | header 24 | payload 32 |
 //!
-//! board   | members that have not left it 4 | bits of those that have 8 |..    taken with the places of its members
+//! collective segment   | members that have not left it 4 | bits of those that have 8 |..    taken with the places of its members
 //!   128   | members that wait 4 |..
-//!  4096   | place 0 | place 1 |.. | tray 0 | tray 1 |..   trays taken when they are used
+//!  4096   | place 0 | place 1 |.. | staging buffer 0 | staging buffer 1 |..   staging buffers taken when they are used
 //! place   | through with 4 |..                   written by its member alone
 //!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
 //! entry   | number 4 | bytes 4 | pieces 4 |.. | payload, from 16 on |..
 //! ```
 //!
-//! Only what is used takes memory: the head and the seats from the start, a ring when its sender opens it, a board when it is
-//! founded.
+//! Only what is used takes memory: the head and the process slots from the start, a ring when its sender
+//! opens it, a collective segment when it is founded.
 
 use fabric::slots::{DEPTH, LINE_BYTES_MAX, MEMBERS_MAX, Ring, SLOT_BYTES_MAX, chunk_bytes_max};
 
-/// How a segment for a number of seats is laid out. Every process computes the same.
+/// How a segment for a number of process slots is laid out. Every process computes the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Places for processes on this node.
     pub seats: u32,
     /// The shape of every ring.
     pub ring: RingShape,
-    /// Room for the heap of each seat, behind the rings; nothing where the size of files is limited.
+    /// Room for the heap of each process slot, behind the rings; nothing where the size of files is limited.
     pub heap_bytes: u64,
 }
 
@@ -59,12 +59,13 @@ pub struct RingShape {
     /// The largest piece that one line announces; at most half of the data area, so that any piece fits once
     /// all before it are consumed.
     pub piece_bytes_max: u16,
-    /// Behind the data area each line has so much room of its own, in which shorter pieces stand; 0 where there is none.
+    /// Behind the data area each line has so much room of its own, in which shorter pieces stand; 0 where
+    /// there is none.
     pub slot_bytes: u16,
 }
 
 impl Layout {
-    /// The layout for `seats` seats; `None` where there are none or too many.
+    /// The layout for `seats` process slots; `None` where there are none or too many.
     pub fn new(seats: u32) -> Option<Layout> {
         let (_, data_bytes) = *SHAPES.iter().find(|(seats_max, _)| seats <= *seats_max)?;
         let heap_bytes = HEAP_BYTES_MAX.min(HEAPS_BYTES_MAX / u64::from(seats.max(1)).next_power_of_two());
@@ -86,32 +87,33 @@ impl Layout {
         self.boards_at() + u64::from(BOARDS) * self.board_bytes() as u64
     }
 
-    /// Where the boards begin.
+    /// Where the collective segments begin.
     fn boards_at(&self) -> u64 {
         self.rings_at() as u64 + u64::from(self.seats).pow(2) * self.ring.bytes() as u64
     }
 
-    /// Where a board stands.
+    /// Where a collective segment stands.
     pub fn board_at(&self, number: u32) -> usize {
         debug_assert!(number < BOARDS);
         self.boards_at() as usize + number as usize * self.board_bytes()
     }
 
-    /// Where the trays of a board begin, from its start: behind all places that it can have, since nobody but who has a seat can
-    /// be a member.
+    /// Where the staging buffers of a collective segment begin, from its start: behind all places that it can
+    /// have, since nobody but who has a process slot can be a member.
     pub fn trays_at(&self) -> usize {
         let members = self.seats.min(MEMBERS_MAX) as usize;
         (BOARD_PLACES + members * BOARD_PLACE_BYTES).next_multiple_of(PAGE)
     }
 
-    /// Size of a board.
+    /// Size of a collective segment.
     fn board_bytes(&self) -> usize {
-        // Of many members each has shorter trays, so that fewer members may have more of them in all.
+        // Of many members each has shorter staging buffers, so that fewer members may have more of them in
+        // all.
         let most = (2..=self.seats.min(MEMBERS_MAX)).map(trays_bytes).max();
         self.trays_at() + most.unwrap_or(trays_bytes(2))
     }
 
-    /// Where the heap of a seat begins.
+    /// Where the heap of a process slot begins.
     pub fn heap_at(&self, seat: u32) -> u64 {
         debug_assert!(seat < self.seats);
         self.heaps_at() + u64::from(seat) * self.heap_bytes
@@ -122,29 +124,29 @@ impl Layout {
         (PAGE + self.seats as usize * self.seat_bytes()).next_multiple_of(PAGE)
     }
 
-    /// Where a seat stands.
+    /// Where a process slot stands.
     pub fn seat_at(&self, seat: u32) -> usize {
         debug_assert!(seat < self.seats);
         PAGE + seat as usize * self.seat_bytes()
     }
 
-    /// Where the ring from one seat to another stands.
+    /// Where the ring from one process slot to another stands.
     pub fn ring_at(&self, from: u32, to: u32) -> usize {
         debug_assert!(from < self.seats && to < self.seats);
         self.rings_at() + (from as usize * self.seats as usize + to as usize) * self.ring.bytes()
     }
 
-    /// Where the mailbox of two seats stands.
+    /// Where the single-slot channel of two process slots stands.
     pub fn mailbox_at(&self, one: u32, other: u32) -> usize {
         self.ring_at(one.min(other), one.max(other)) + MAILBOX_AT
     }
 
-    /// Where the shelf of two seats stands that is beside their mailbox.
+    /// Where the large-message buffer of two process slots stands that is beside their single-slot channel.
     pub fn shelf_beside_at(&self, one: u32, other: u32) -> usize {
         self.ring_at(one.max(other), one.min(other)) + MAILBOX_AT
     }
 
-    /// Words of knocks in a seat.
+    /// Words of knocks in a process slot.
     pub fn knock_words(&self) -> usize {
         self.seats.div_ceil(u32::BITS) as usize
     }
@@ -172,17 +174,18 @@ impl RingShape {
         shape
     }
 
-    /// The longest message that goes through the pair's mailbox in pieces; none does where it is 0.
+    /// The longest message that goes through the pair's single-slot channel in pieces; none does where it is
+    /// 0.
     pub fn parcel_bytes_max(&self) -> usize {
         if self.data_bytes >= PARCELS_FROM { PARCEL_AREAS * self.data_bytes as usize } else { 0 }
     }
 
-    /// Size of the mailbox, in whole pages.
+    /// Size of the single-slot channel, in whole pages.
     pub fn mailbox_bytes(&self) -> usize {
         (PARCEL_AT + self.parcel_bytes_max()).next_multiple_of(PAGE).max(SMALL_MAILBOX_BYTES)
     }
 
-    /// The longest payload of a letter.
+    /// The longest payload of a message.
     pub fn letter_bytes_max(&self) -> usize {
         self.mailbox_bytes().min(LETTER_BYTES) - LINE_PAYLOAD
     }
@@ -206,10 +209,10 @@ pub const LINE: usize = 64;
 /// Offset in the head of the count of processes that the barrier leaves out.
 pub const HEAD_UNENLISTED: usize = 64;
 
-/// Offset in the head of the bits of the boards that are taken.
+/// Offset in the head of the bits of the collective segments that are taken.
 pub const HEAD_BOARDS: usize = 128;
 
-/// Boards of a node: communicators beyond do without.
+/// Collective segments of a node: communicators beyond do without.
 pub const BOARDS: u32 = 64;
 /// Bits of the members that have left, behind their count.
 pub const BOARD_LEFT: usize = 4;
@@ -219,9 +222,10 @@ pub const BOARD_LEFT_WORDS: u32 = MEMBERS_MAX / u32::BITS;
 pub const BOARD_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
 pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
-/// In a place, behind the number up to which its member is through: that of the last operation that it has said to be in, how
-/// many operations it has begun by other ways, how many entries it owes, and which of the operations by other ways it has given
-/// up last: each stands in the word that the rest of its number chooses. At last, what it says of reads of memory.
+/// In a place, behind the number up to which its member is through: that of the last operation that it has
+/// said to be in, how many operations it has begun by other ways, how many entries it owes, and which of the
+/// operations by other ways it has given up last: each stands in the word that the rest of its number
+/// chooses. At last, what it says of reads of memory.
 pub const BOARD_STANDS: usize = 4;
 pub const BOARD_ELSEWHERE: usize = 8;
 pub const BOARD_OWES: usize = 12;
@@ -229,21 +233,23 @@ pub const BOARD_GIVEN_UP: usize = 16;
 pub const BOARD_GIVEN_UP_WORDS: u32 = 8;
 pub const BOARD_READS: usize = BOARD_GIVEN_UP + 4 * BOARD_GIVEN_UP_WORDS as usize;
 const _: () = assert!(BOARD_READS + 4 <= LINE);
-/// In the second line of a place, which is written seldom: twice, by which ways operations go, and from which number on, the other way round.
+/// In the second line of a place, which is written seldom: twice, by which ways operations go, and from which
+/// number on, the other way round.
 pub const BOARD_WAYS: usize = LINE;
 
-/// The length of an entry, behind its number; and in how many pieces it comes where these stand in trays.
+/// The length of a slot, behind its number; and in how many pieces it comes where these stand in staging
+/// buffers.
 pub const BOARD_BYTES_WORD: usize = 4;
-/// Where the payload of an entry begins: where any element is aligned.
+/// Where the payload of a slot begins: where any element is aligned.
 pub const BOARD_PAYLOAD: usize = 16;
 const _: () = assert!(LINE_BYTES_MAX == LINE - BOARD_PAYLOAD);
-/// An entry, with as many lines that no other one is in.
+/// A slot, with as many lines that no other one is in.
 pub const BOARD_ENTRY_BYTES: usize = BOARD_PAYLOAD + SLOT_BYTES_MAX;
 const _: () = assert!(BOARD_ENTRY_BYTES.is_multiple_of(LINE));
 /// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
 pub const BOARD_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * BOARD_ENTRY_BYTES;
 
-/// All trays of a board of so many members.
+/// All staging buffers of a collective segment of so many members.
 pub const fn trays_bytes(members: u32) -> usize {
     match members {
         0..=2 => 2 * (Ring::Short.ahead() + Ring::Long.ahead()) as usize * chunk_bytes_max(2),
@@ -251,24 +257,24 @@ pub const fn trays_bytes(members: u32) -> usize {
     }
 }
 
-/// Offsets in a seat.
+/// Offsets in a process slot.
 pub const SEAT_BELL: usize = 0;
 /// How many threads sleep, or are about to.
 pub const SEAT_SLEEPERS: usize = 4;
-/// What the seat is: free, taken, ready, closed.
+/// What the process slot is: free, taken, ready, closed.
 pub const SEAT_STATE: usize = 64;
 /// The process, and a word of its memory by which others try whether they may read it: five words.
 pub const SEAT_IDENTITY: usize = 68;
-/// Bits of those who have opened a ring to this seat.
+/// Bits of those who have opened a ring to this process slot.
 pub const SEAT_KNOCKS: usize = 128;
 
 /// Offsets in a ring.
 pub const RING_CONSUMED: usize = 0;
 /// Whether the sender found the ring full and may sleep until there is room.
 pub const RING_WAITING: usize = 64;
-/// Whether the receiver looks into the mailbox.
+/// Whether the receiver looks into the single-slot channel.
 pub const RING_MAILED: usize = 8;
-/// The bit of the word at [`RING_WAITING`] that says so, and the one that offers a mailbox.
+/// The bit of the word at [`RING_WAITING`] that says so, and the one that offers a single-slot channel.
 pub const WAITING: u32 = 1;
 /// See [`WAITING`].
 pub const MAILBOX_OFFERED: u32 = 2;
@@ -286,30 +292,33 @@ pub const LINE_PAYLOAD: usize = 32;
 /// What fits beside the header.
 pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
-/// Where the mailbox of a pair stands, from the start of the ring from the lower to the higher seat.
+/// Where the single-slot channel of a pair stands, from the start of the ring from the lower to the higher
+/// process slot.
 pub const MAILBOX_AT: usize = PAGE;
-/// Where a parcel stands in it, and on the shelf that is in its place in the ring the other way.
+/// Where a chunked eager message stands in it, and on the large-message buffer that is in its place in the
+/// ring the other way.
 pub const PARCEL_AT: usize = LINE;
-/// The pieces of a short parcel. Smaller ones were no quicker, and cost more lines.
+/// The pieces of a short chunked eager message. Smaller ones were no quicker, and cost more lines.
 pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 
 /// Shorter ones are as quick in the ring.
 pub const PARCEL_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
 
-/// The pieces of a parcel of so many bytes: there are 32 at most, since a ring has not many more lines.
+/// The pieces of a chunked eager message of so many bytes: there are 32 at most, since a ring has not many
+/// more lines.
 #[inline]
 pub fn parcel_piece_bytes(bytes: usize) -> usize {
     bytes.div_ceil(PARCEL_PIECES).next_multiple_of(PARCEL_PIECE_BYTES).max(PARCEL_PIECE_BYTES)
 }
 
 const PARCEL_PIECES: usize = 32;
-/// The longest parcel, by the data of a ring.
+/// The longest chunked eager message, by the data of a ring.
 const PARCEL_AREAS: usize = 4;
-/// What a letter has of it, where it is no smaller: it is taken out when all of it is there.
+/// What a message has of it, where it is no smaller: it is taken out when all of it is there.
 const LETTER_BYTES: usize = 5 * PAGE;
-/// The longest payload of a letter in any mailbox; behind a smaller one stands the ring's data.
+/// The longest payload of a message in any single-slot channel; behind a smaller one stands the ring's data.
 pub const LETTER_PAYLOAD_BYTES_MAX: usize = LETTER_BYTES - LINE_PAYLOAD;
-/// The size of a mailbox without parcels.
+/// The size of a single-slot channel without chunked eager messages.
 const SMALL_MAILBOX_BYTES: usize = 3 * PAGE;
 /// Rings with less data have none: there are so many that they would fill the address space.
 const PARCELS_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
@@ -319,21 +328,23 @@ const _: () = assert!(SMALL_MAILBOX_BYTES + SHAPES[SHAPES.len() - 1].1 as usize 
 /// `examples/pingpong.rs`.
 const PIECE_BYTES_MAX: u32 = 16 << 10;
 
-/// What lines have of their own is so large a part of the data area, if that gives them as much as it takes for it to be of use.
+/// What lines have of their own is so large a part of the data area, if that gives them as much as it takes
+/// for it to be of use.
 const SLOTS_PART: u32 = 8;
 const SLOT_BYTES_MIN: u32 = 256;
 
-/// Up to so many seats: so many bytes of data for each ring. The virtual size of all rings together stays under
-/// 128 GiB. A large area is the faster one, as lines that come round again have left the other processor's cache;
-/// and it costs memory only between pairs that exchange large messages.
+/// Up to so many process slots: so many bytes of data for each ring. The virtual size of all rings together
+/// stays under 128 GiB. A large area is the faster one, as lines that come round again have left the other
+/// processor's cache; and it costs memory only between pairs that exchange large messages.
 const SHAPES: [(u32, u32); 6] =
     [(4, 1 << 20), (16, 256 << 10), (64, 128 << 10), (256, 64 << 10), (1024, 32 << 10), (2048, 8 << 10)];
 
-/// More memory than a process has, or its share of what a process can map: 47 bits of addresses, with room for others.
+/// More memory than a process has, or its share of what a process can map: 47 bits of addresses, with room
+/// for others.
 const HEAP_BYTES_MAX: u64 = 64 << 30;
 const HEAPS_BYTES_MAX: u64 = 16 << 40;
 
-/// The most seats a segment can have.
+/// The most process slots a segment can have.
 pub const SEATS_MAX: u32 = SHAPES[SHAPES.len() - 1].0;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! The shm fabric: messages between processes of one node, through rings in shared memory.
 //!
-//! A launcher makes a [`Segment`] and hands its descriptor down; where there is none, [`Offer`] and [`fetch`] pass
-//! one over a socket. Each process opens a [`Shm`] on its seat. Small messages are one cache line, larger ones go
-//! through the ring in pieces, and large ones can be pulled straight out of the peer's memory where the kernel
-//! allows it.
+//! A launcher makes a [`Segment`] and hands its descriptor down; where there is none, [`Offer`] and [`fetch`]
+//! pass one over a socket. Each process opens a [`Shm`] on its process slot. Small messages are one cache
+//! line, larger ones go through the ring in pieces, and large ones can be pulled straight out of the peer's
+//! memory where the kernel allows it.
 //!
 //! The file to begin with is `channel`; `layout` draws what stands where; `docs/decisions/0002` says why.
 //!
-//! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync` names
-//! atomics. What a peer writes is checked before use. A peer that dies leaves nothing half done for others, and is lost to
-//! those who wait for it.
+//! **Invariants:** it does not know what a tag means. Only `memory` touches shared bytes and only `sync`
+//! names atomics. What a peer writes is checked before use. A peer that dies leaves nothing half done for
+//! others, and is lost to those who wait for it.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]

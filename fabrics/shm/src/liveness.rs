@@ -1,17 +1,21 @@
-//! The pulse of each process: a word that the kernel marks when the process ends, before it takes the process apart.
+//! The liveness descriptor of each process: a word that the kernel marks when the process ends, before it
+//! takes the process apart.
 //!
-//! The end of a process is told to its parent, and its connections end, when its memory has been freed, which takes tens of
-//! milliseconds for each gigabyte. A robust futex is marked before that (decision 0013). The kernel does so when the *thread* ends that
-//! holds it, so a thread of the library holds it, which does nothing else and lives as long as the process. Other threads may end; a
-//! process that is stopped, or slow, holds it; a child that is forked does not.
+//! The end of a process is told to its parent, and its connections end, when its memory has been freed, which
+//! takes tens of milliseconds for each gigabyte. A robust futex is marked before that (decision 0013). The
+//! kernel does so when the *thread* ends that holds it, so a thread of the library holds it, which does
+//! nothing else and lives as long as the process. Other threads may end; a process that is stopped, or slow,
+//! holds it; a child that is forked does not.
 //!
 //! ```text
 //! word 0      counts who has begun: the one who watches sleeps on it as well
 //! word 1 + p  of process p: 0 before it has begun and after it has gone in good order, else its thread and two bits of the kernel's
 //! ```
-//! While the memory is taken apart everything else on the machine is slow, so a second process keeps it until all know: [`Keeper`].
+//! While the memory is taken apart everything else on the machine is slow, so a second process keeps it until
+//! all know: [`Keeper`].
 //!
-//! The launcher makes the words and watches them. Who scribbles over a word of another process has that process killed, no more.
+//! The launcher makes the words and watches them. Who scribbles over a word of another process has that
+//! process killed, no more.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -82,8 +86,8 @@ impl LivenessDescriptors {
         self.file.as_fd()
     }
 
-    /// Waits for processes to end, and tells each to `ended` once. It comes back when that says that it is enough, or with the
-    /// system's reason where it cannot wait so (Linux before 5.16).
+    /// Waits for processes to end, and tells each to `ended` once. It comes back when that says that it is
+    /// enough, or with the system's reason where it cannot wait so (Linux before 5.16).
     pub fn watch(&self, mut ended: impl FnMut(Peer) -> bool) -> Option<Errno> {
         be_prompt();
         let mut told = vec![false; self.words.peers as usize];
@@ -127,7 +131,7 @@ fn wait_for(word: &Word, now: u32) -> futex::Wait {
     wait
 }
 
-/// The pulse of this process, until it is dropped: it has left in good order then.
+/// The liveness descriptor of this process, until it is dropped: it has left in good order then.
 pub struct LivenessDescriptor {
     /// Its end tells the thread to let go.
     leave: Option<Sender<()>>,
@@ -138,10 +142,12 @@ pub struct LivenessDescriptor {
 }
 
 impl LivenessDescriptor {
-    /// Begins that of process `here` in what the launcher made for so many processes, after checking that it is that.
+    /// Begins that of process `here` in what the launcher made for so many processes, after checking that it
+    /// is that.
     ///
     /// # Errors
-    /// [`SegmentError::Foreign`], [`SegmentError::Resources`]; [`SegmentError::System`] where there can be no thread.
+    /// [`SegmentError::Foreign`], [`SegmentError::Resources`]; [`SegmentError::System`] where there can be no
+    /// thread.
     pub fn begin(file: OwnedFd, peers: u32, here: Peer) -> Result<LivenessDescriptor, SegmentError> {
         if here.0 >= peers {
             return Err(SegmentError::Foreign(format!("it has no place for process {}", here.0)));
@@ -235,7 +241,8 @@ mod tests {
                 });
                 (refused, heard)
             });
-            // A thread that ends with the word in its hands is to the kernel what a process is that is killed.
+            // A thread that ends with the word in its hands is to the kernel what a process is that is
+            // killed.
             let words = Words::adopt(anew(pulses.file().as_raw_fd()).unwrap(), 3).unwrap();
             let words: &'static Words = Box::leak(Box::new(words));
             let other = scope.spawn(|| std::mem::forget(words.take(words.of(Peer(2)))));

@@ -21,7 +21,7 @@ use crate::sync::{Ordering, Word};
 /// Two lines, so that three messages go round; pieces of a unit, four units of data.
 const RING: RingShape =
     RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64, slot_bytes: 0 };
-/// The least with parcels.
+/// The least with chunked eager messages.
 const PARCELS: RingShape =
     RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64, slot_bytes: 0 };
 /// Lines enough and two units of data, so that three payloads go round.
@@ -200,7 +200,7 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
                 waker.wake();
             }
         });
-        // Here the seat is the sender's own: it sleeps until there is room.
+        // Here the process slot is the sender's own: it sleeps until there is room.
         while !try_post(&mut producer, &memory) {
             let armed = receiver().arm(&*memory);
             let late = try_post(&mut producer, &memory);
@@ -216,7 +216,8 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
     });
 }
 
-/// All interleavings with at most three preemptions: enough for every known bug of such queues, and done soon.
+/// All interleavings with at most three preemptions: enough for every known bug of such queues, and done
+/// soon.
 fn model(run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

@@ -1,9 +1,9 @@
-//! What this machine's shared memory costs, measured between two processes: what the constants of the cost model
-//! are taken from.
+//! What this machine's shared memory costs, measured between two processes: what the constants of the cost
+//! model are taken from.
 //!
-//! Both run the same [`measure`] on a segment of their own, made for this. Everything goes the way that messages go,
-//! through `post`, `poll` and `pull`; the lower quartile of many short blocks is taken, since other work on the
-//! machine disturbs some blocks and not others.
+//! Both run the same [`measure`] on a segment of their own, made for this. Everything goes the way that
+//! messages go, through `post`, `poll` and `pull`; the lower quartile of many short blocks is taken, since
+//! other work on the machine disturbs some blocks and not others.
 
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,8 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// By how much the least there is to do is multiplied. Tests want the outcome and not the numbers; two threads of theirs on
-    /// one cpu take long for each turn.
+    /// By how much the least there is to do is multiplied. Tests want the outcome and not the numbers; two
+    /// threads of theirs on one cpu take long for each turn.
     fn times(self) -> usize {
         match self {
             _ if cfg!(test) => 1,
@@ -46,8 +46,9 @@ impl Effort {
     }
 }
 
-/// Measures together with the process on the other seat of `segment`, which has two seats and is used for nothing
-/// else. Both must call; the other seat's process answers within `patience` or there is an error.
+/// Measures together with the process on the other process slot of `segment`, which has two process slots and
+/// is used for nothing else. Both must call; the other process slot's process answers within `patience` or
+/// there is an error.
 ///
 /// # Errors
 /// What kept the two from talking, in words for a person.
@@ -135,8 +136,8 @@ impl End {
         Ok(quartile(blocks))
     }
 
-    /// Each reads the other's memory, in turn; the time of one read, or none where it is refused. As in `exchange`,
-    /// nobody writes it again in between: the two are compared, and must find their caches alike.
+    /// Each reads the other's memory, in turn; the time of one read, or none where it is refused. As in
+    /// `exchange`, nobody writes it again in between: the two are compared, and must find their caches alike.
     fn pull_in_turn(&mut self, bytes: usize, turns: usize) -> Result<Option<f64>, FabricError> {
         let mut times = Some(Vec::new());
         for _ in 0..turns {

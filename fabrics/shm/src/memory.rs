@@ -1,8 +1,8 @@
 //! The pages that processes share, and the only file of this crate that touches them.
 //!
-//! Everything above works on offsets into a [`Memory`]. Bytes there are never `&[u8]`, since another process may
-//! write them at any moment: they are copied in, copied out, or lent as a [`Payload`]. Every access checks its
-//! offset and length against the mapping, so a wrong offset is a panic and never a stray write.
+//! Everything above works on offsets into a [`Memory`]. Bytes there are never `&[u8]`, since another process
+//! may write them at any moment: they are copied in, copied out, or lent as a [`Payload`]. Every access
+//! checks its offset and length against the mapping, so a wrong offset is a panic and never a stray write.
 
 use fabric::{Heap, Payload, UserMemory};
 
@@ -24,8 +24,8 @@ pub trait Memory {
     /// Reads words at `offset`, not atomically.
     fn take_words<const N: usize>(&self, offset: usize) -> [u32; N];
 
-    /// Writes a whole line: the payload (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), what stands before it, and at last the number, which
-    /// makes it visible.
+    /// Writes a whole line: the payload (at most [`LINE_PAYLOAD_BYTES_MAX`] bytes), what stands before it,
+    /// and at last the number, which makes it visible.
     #[inline(always)]
     fn publish_line(&self, slot: Slot, front: [u32; 7], payload: Payload<'_>) {
         self.put(slot.at + LINE_PAYLOAD, payload);
@@ -33,8 +33,9 @@ pub trait Memory {
         self.word(slot.at + LINE_SEQUENCE).store(slot.number, Ordering::Release);
     }
 
-    /// Writes the first line of an entry of a board, at `offset`, a multiple of 64: the payload (at most [`LINE_BYTES_MAX`]
-    /// bytes), what is told of it, and at last the number, which makes it visible.
+    /// Writes the first line of a slot of a collective segment, at `offset`, a multiple of 64: the payload
+    /// (at most [`LINE_BYTES_MAX`] bytes), what is told of it, and at last the number, which makes it
+    /// visible.
     #[inline(always)]
     fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
         self.put(offset + BOARD_PAYLOAD, payload);
@@ -54,8 +55,9 @@ pub trait Memory {
         self.take_words(offset + LINE_FRONT)
     }
 
-    /// Lends the payload of `bytes` bytes, at most [`LINE_PAYLOAD_BYTES_MAX`](crate::layout::LINE_PAYLOAD_BYTES_MAX), of
-    /// the line at `offset` to `reader`.
+    /// Lends the payload of `bytes` bytes, at most
+    /// [`LINE_PAYLOAD_BYTES_MAX`](crate::layout::LINE_PAYLOAD_BYTES_MAX), of the line at `offset` to
+    /// `reader`.
     #[inline(always)]
     fn read_line<R>(&self, offset: usize, bytes: usize, reader: impl FnOnce(Payload<'_>) -> R) -> R {
         self.read(offset + LINE_PAYLOAD, bytes, reader)
@@ -79,8 +81,8 @@ pub trait Memory {
     #[inline(always)]
     fn prefetch_to_write(&self, _offset: usize) {}
 
-    /// Has the system bring `bytes` bytes at `offset` into this process at once, which otherwise comes page by page with their first
-    /// use; where it cannot, it does not.
+    /// Has the system bring `bytes` bytes at `offset` into this process at once, which otherwise comes page
+    /// by page with their first use; where it cannot, it does not.
     fn bring_in(&self, _offset: usize, _bytes: usize, _use: Use) {}
 
     /// Lends `bytes` bytes at `offset` to `reader`.
@@ -191,8 +193,8 @@ mod mapped {
     /// Bytes of this process that others have mapped as well.
     ///
     /// # Safety
-    /// What `place` answers is allocated as long as the implementor is borrowed, for as many bytes as were asked for, and aligned to
-    /// a line where the offset is. It panics where they are not all inside.
+    /// What `place` answers is allocated as long as the implementor is borrowed, for as many bytes as were
+    /// asked for, and aligned to a line where the offset is. It panics where they are not all inside.
     unsafe trait Pages {
         fn start(&self) -> *mut u8;
 
@@ -203,7 +205,8 @@ mod mapped {
         fn populate(&self, _offset: usize, _bytes: usize, _wanted: Use) {}
     }
 
-    // SAFETY: `place` checks both, and the owner keeps `self.bytes` bytes allocated, which begin with a page or a line.
+    // SAFETY: `place` checks both, and the owner keeps `self.bytes` bytes allocated, which begin with a page
+    // or a line.
     unsafe impl Pages for Mapped {
         #[inline(always)]
         fn start(&self) -> *mut u8 {
@@ -215,7 +218,8 @@ mod mapped {
             if offset > self.bytes || bytes > self.bytes - offset {
                 beyond(offset, bytes, self.bytes);
             }
-            // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes allocated.
+            // SAFETY: `offset <= self.bytes` was checked above, and the owner keeps `self.bytes` bytes
+            // allocated.
             unsafe { self.start.add(offset) }
         }
 
@@ -234,8 +238,8 @@ mod mapped {
         }
     }
 
-    /// So many bytes of a segment, for who uses them all the time: they are looked up once, and what is known of offsets when this
-    /// is compiled is not checked again.
+    /// So many bytes of a segment, for who uses them all the time: they are looked up once, and what is known
+    /// of offsets when this is compiled is not checked again.
     pub struct Window<const BYTES: usize> {
         start: *mut u8,
         #[allow(dead_code, reason = "keeps the memory there")]
@@ -257,7 +261,8 @@ mod mapped {
         }
     }
 
-    // SAFETY: `new` has seen that `BYTES` bytes from `start` on are inside a mapping that the segment keeps, and begin with a line.
+    // SAFETY: `new` has seen that `BYTES` bytes from `start` on are inside a mapping that the segment keeps,
+    // and begin with a line.
     unsafe impl<const BYTES: usize> Pages for Window<BYTES> {
         #[inline(always)]
         fn start(&self) -> *mut u8 {
@@ -294,7 +299,8 @@ mod mapped {
             assert!(payload.bytes() <= LINE_PAYLOAD_BYTES_MAX && slot.at.is_multiple_of(LINE));
             let line = self.place(slot.at, LINE);
             // SAFETY: `place` checked the bounds of the line, and its payload has room for
-            // LINE_PAYLOAD_BYTES_MAX; the word is aligned as the line is, and every process touches it atomically.
+            // LINE_PAYLOAD_BYTES_MAX; the word is aligned as the line is, and every process touches it
+            // atomically.
             unsafe {
                 fabric::copy(payload.start(), line.add(LINE_PAYLOAD), payload.bytes());
                 line.add(LINE_FRONT).cast::<[u32; 7]>().write_unaligned(front);
@@ -308,7 +314,8 @@ mod mapped {
             if !offset.is_multiple_of(LINE) {
                 askew(offset);
             }
-            // SAFETY: `place` checked the bounds of the line, which is aligned; every process touches the word atomically.
+            // SAFETY: `place` checked the bounds of the line, which is aligned; every process touches the
+            // word atomically.
             unsafe { Word::from_ptr(self.place(offset, LINE).add(LINE_SEQUENCE).cast()) }
         }
 
@@ -329,8 +336,8 @@ mod mapped {
         fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
             assert!(payload.bytes() <= LINE_BYTES_MAX && offset.is_multiple_of(LINE));
             let line = self.place(offset, LINE);
-            // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for LINE_BYTES_MAX; the
-            // word is aligned as the line is, and every process touches it atomically.
+            // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for
+            // LINE_BYTES_MAX; the word is aligned as the line is, and every process touches it atomically.
             unsafe {
                 fabric::copy(payload.start(), line.add(BOARD_PAYLOAD), payload.bytes());
                 line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().write_unaligned(told);
@@ -362,9 +369,9 @@ mod mapped {
         #[inline(always)]
         fn make(&self, offset: usize, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
             let place = self.place(offset, bytes);
-            // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `write` runs. Nothing
-            // else of this process uses it before the word is published that follows; what others write there, they
-            // write into bytes that are only ever copied.
+            // SAFETY: `place` checked the bounds, and `self` keeps the memory allocated while `write` runs.
+            // Nothing else of this process uses it before the word is published that follows; what others
+            // write there, they write into bytes that are only ever copied.
             write(&mut unsafe { UserMemory::claim(place, bytes) });
         }
 
@@ -380,7 +387,8 @@ mod mapped {
         #[inline(always)]
         fn prefetch_to_write(&self, offset: usize) {
             let line = self.start().wrapping_add(offset);
-            // SAFETY: a prefetch may name any address; it is a hint, and no access. Processors that do not know it do nothing.
+            // SAFETY: a prefetch may name any address; it is a hint, and no access. Processors that do not
+            // know it do nothing.
             unsafe { std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }
 
@@ -464,8 +472,8 @@ mod modelled {
     use crate::layout::LINE;
     use crate::sync::Word;
 
-    /// Memory by cache lines. Atomic words and plain bytes of a line are kept apart, as the code uses any one offset
-    /// as the one or the other only.
+    /// Memory by cache lines. Atomic words and plain bytes of a line are kept apart, as the code uses any one
+    /// offset as the one or the other only.
     pub struct Lines {
         lines: Vec<(Vec<Word>, UnsafeCell<[u8; LINE]>)>,
     }

@@ -1,10 +1,10 @@
-//! Who is still there: each process holds a lock on one byte of the segment's file, and the kernel takes the lock away
-//! when the process has ended, however it ends.
+//! Who is still there: each process holds a lock on one byte of the segment's file, and the kernel takes the
+//! lock away when the process has ended, however it ends.
 //!
-//! Locks belong to open descriptions (fcntl(2), `F_OFD_SETLK`), of which each process has one of its own. Numbers of
-//! processes play no part, so containers with numbers of their own are no obstacle, and a process that was stopped
-//! or has not been reaped is not mistaken. A child that the program forks keeps the lock until it has ended, too, or
-//! executes another program.
+//! Locks belong to open descriptions (fcntl(2), `F_OFD_SETLK`), of which each process has one of its own.
+//! Numbers of processes play no part, so containers with numbers of their own are no obstacle, and a process
+//! that was stopped or has not been reaped is not mistaken. A child that the program forks keeps the lock
+//! until it has ended, too, or executes another program.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use crate::anonymous::has_descriptions;
 use crate::system;
 
-/// Says that this process sits on a seat; false where the kernel has no such locks, or no description for each process.
+/// Says that this process sits on a process slot; false where the kernel has no such locks, or no description
+/// for each process.
 pub fn claim(file: BorrowedFd<'_>, seat: u32) -> bool {
     has_descriptions() && system::lock(file, seat)
 }
 
-/// Whether somebody sits on a seat that was claimed. Where the kernel does not say, yes.
+/// Whether somebody sits on a process slot that was claimed. Where the kernel does not say, yes.
 fn is_there(file: BorrowedFd<'_>, seat: u32) -> bool {
     system::is_locked(file, seat)
 }
@@ -33,8 +34,8 @@ impl LivenessTable {
         LivenessTable { called: Instant::now(), missing: Vec::new() }
     }
 
-    /// Looks who of `claimed` has ended, unless that was done a moment ago. The answer is who was missing the last time
-    /// already: between two calls, everything that it has sent was received.
+    /// Looks who of `claimed` has ended, unless that was done a moment ago. The answer is who was missing the
+    /// last time already: between two calls, everything that it has sent was received.
     pub fn call(&mut self, file: BorrowedFd<'_>, claimed: impl Fn() -> Vec<u32>) -> Vec<u32> {
         if self.called.elapsed() < INTERVAL {
             return Vec::new();
@@ -55,7 +56,8 @@ impl LivenessTable {
 /// A process that waits calls the roll so often: a few system calls for each process of the node.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until a lock is gone: a process that another test is just starting has a copy of every descriptor for a moment.
+/// Waits until a lock is gone: a process that another test is just starting has a copy of every descriptor
+/// for a moment.
 #[cfg(all(test, not(miri)))]
 pub fn until_gone(file: BorrowedFd<'_>, seat: u32) {
     let since = Instant::now();

@@ -1,19 +1,19 @@
-//! A process's place in the segment: how others wake it, how they tell it that they have opened a ring, and what
-//! they need to read its memory.
+//! A process's place in the segment: how others wake it, how they tell it that they have opened a ring, and
+//! what they need to read its memory.
 //!
 //! The **bell** lets a process sleep without costing the senders anything while it does not: they look at one
 //! word after each message, and only where somebody sleeps do they make a system call. That a message and a
 //! falling asleep never miss each other is paid by the sleeper, by [`heavy_barrier`].
 //!
-//! The **knocks** are the inbox of those who have hardly spoken: a receiver polls only the rings it knows of, and
-//! a sender makes its ring known by setting its bit. One atomic "or", so a sender that dies at any point leaves
-//! nothing half done for the others.
+//! The **knocks** are the inbox of those who have hardly spoken: a receiver polls only the rings it knows of,
+//! and a sender makes its ring known by setting its bit. One atomic "or", so a sender that dies at any point
+//! leaves nothing half done for the others.
 
 use crate::layout::{SEAT_BELL, SEAT_IDENTITY, SEAT_KNOCKS, SEAT_SLEEPERS, SEAT_STATE};
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
 
-/// One seat, by its offset in the segment.
+/// One process slot, by its offset in the segment.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessSlot {
     at: usize,
@@ -31,18 +31,19 @@ pub struct SlotOwner {
 }
 
 impl ProcessSlot {
-    /// The seat at an offset.
+    /// The process slot at an offset.
     pub fn at(at: usize) -> ProcessSlot {
         ProcessSlot { at }
     }
 
-    /// Takes a free seat; false when somebody has had it before.
+    /// Takes a free process slot; false when somebody has had it before.
     pub fn take(&self, memory: &impl Memory) -> bool {
         let state = memory.word(self.at + SEAT_STATE);
         state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Sits down: others may read who it is, and look whether it is still there if it has claimed the seat.
+    /// Sits down: others may read who it is, and look whether it is still there if it has claimed the process
+    /// slot.
     pub fn sit(&self, memory: &impl Memory, sitter: &SlotOwner, claimed: bool) {
         let [address, value] = [sitter.probe_address, sitter.probe_value].map(halves);
         memory.put_words(self.at + SEAT_IDENTITY, [sitter.pid, address[0], address[1], value[0], value[1]]);
@@ -64,12 +65,12 @@ impl ProcessSlot {
         Some(SlotOwner { pid, probe_address: whole(address), probe_value: whole([value_low, value_high]) })
     }
 
-    /// Goes; the seat stays used.
+    /// Goes; the process slot stays used.
     pub fn leave(&self, memory: &impl Memory) {
         memory.word(self.at + SEAT_STATE).store(CLOSED, Ordering::Release);
     }
 
-    /// Tells the sitter of a ring from seat `from`.
+    /// Tells the process of a ring from process slot `from`.
     pub fn knock(&self, memory: &impl Memory, from: u32) {
         let word = memory.word(self.at + SEAT_KNOCKS + (from / u32::BITS) as usize * 4);
         word.fetch_or(1 << (from % u32::BITS), Ordering::Release);
@@ -82,7 +83,8 @@ impl ProcessSlot {
         (0..words).any(|word| memory.word(knocks + word * 4).load(Ordering::Relaxed) != 0)
     }
 
-    /// Takes all knocks, and calls `answer` with the seat each came from. A seat may be named that does not exist.
+    /// Takes all knocks, and calls `answer` with the process slot each came from. A process slot may be named
+    /// that does not exist.
     pub fn answer_knocks(&self, memory: &impl Memory, words: usize, mut answer: impl FnMut(u32)) {
         for word in 0..words {
             let mut bits = memory.word(self.at + SEAT_KNOCKS + word * 4).swap(0, Ordering::Acquire);
@@ -93,8 +95,8 @@ impl ProcessSlot {
         }
     }
 
-    /// To be called after something was published for the sitter: true when it sleeps, or is about to, and must
-    /// be woken at [`ProcessSlot::bell`].
+    /// To be called after something was published for the process: true when it sleeps, or is about to, and
+    /// must be woken at [`ProcessSlot::bell`].
     #[inline(always)]
     pub fn must_wake(&self, memory: &impl Memory) -> bool {
         light_barrier();
@@ -105,7 +107,7 @@ impl ProcessSlot {
         true
     }
 
-    /// Whether the sitter seems to sleep, so that an answer of it takes long.
+    /// Whether the process seems to sleep, so that an answer of it takes long.
     pub fn seems_asleep(&self, memory: &impl Memory) -> bool {
         memory.word(self.at + SEAT_SLEEPERS).load(Ordering::Relaxed) != 0
     }
@@ -116,8 +118,8 @@ impl ProcessSlot {
         self.bell(memory).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Says that a thread is about to sleep; it must look for work once more and then sleep only while the bell
-    /// still holds the answer.
+    /// Says that a thread is about to sleep; it must look for work once more and then sleep only while the
+    /// bell still holds the answer.
     pub fn arm(&self, memory: &impl Memory) -> u32 {
         let seen = self.bell(memory).load(Ordering::Acquire);
         memory.word(self.at + SEAT_SLEEPERS).fetch_add(1, Ordering::SeqCst);
@@ -144,7 +146,7 @@ fn whole([low, high]: [u32; 2]) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// The states of a seat. Nobody has had it.
+/// The states of a process slot. Nobody has had it.
 const FREE: u32 = 0;
 /// Somebody is sitting down.
 const TAKEN: u32 = 1;
@@ -152,7 +154,7 @@ const TAKEN: u32 = 1;
 const READY: u32 = 2;
 /// Whoever sat there has gone.
 const CLOSED: u32 = 3;
-/// As [`READY`], and the sitter holds the lock of this seat.
+/// As [`READY`], and the process holds the lock of this process slot.
 const CLAIMED: u32 = 4;
 
 #[cfg(all(test, not(loom)))]

@@ -1,14 +1,15 @@
 //! The ring from one process to another: one writes, one reads, and neither ever waits for the other.
 //!
 //! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
-//! A longer payload stands in room that belongs to its line, a still longer one in the ring's data area (that of a parcel on a shelf), and one that exceeds a piece comes as several lines, each
-//! announcing the next piece. The line's sequence number is its flag: no shared head or tail is read on the fast
-//! path. The reader tells now and then how far it has come, and the writer looks there only when what it knew to
-//! be free is used up.
+//! A longer payload stands in room that belongs to its line, a still longer one in the ring's data area (that
+//! of a chunked eager message on a large-message buffer), and one that exceeds a piece comes as several
+//! lines, each announcing the next piece. The line's sequence number is its flag: no shared head or tail is
+//! read on the fast path. The reader tells now and then how far it has come, and the writer looks there only
+//! when what it knew to be free is used up.
 //!
 //! Both sides keep their positions in memory of their own and compute where the next line and the next piece
-//! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind, a
-//! length and a progress count, each checked before use: what it must not be is [`ProtocolViolation`].
+//! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind,
+//! a length and a progress count, each checked before use: what it must not be is [`ProtocolViolation`].
 
 mod consumer;
 mod spot;
@@ -36,7 +37,7 @@ pub struct Producer {
     bytes_left: usize,
     /// What the reader sees in the ring's `waiting` word.
     waiting: bool,
-    /// Whether it sees there that a mailbox is offered.
+    /// Whether it sees there that a single-slot channel is offered.
     offering: bool,
 }
 
@@ -97,7 +98,7 @@ pub enum Wild {
         /// What the line says.
         bytes: u64,
     },
-    /// A message in the mailbox claims a place in the order that it cannot have.
+    /// A message in the single-slot channel claims a place in the order that it cannot have.
     #[error("a message after {lines_before} lines in the mailbox, where {lines_passed} were sent")]
     Order {
         /// What the message says, in the low 16 bits.
@@ -105,7 +106,8 @@ pub enum Wild {
         /// The lines that came, in the low 16 bits.
         lines_passed: u16,
     },
-    /// A parcel where it was not the writer's turn to put something onto that shelf.
+    /// A chunked eager message where it was not the writer's turn to put something onto that large-message
+    /// buffer.
     #[error("a parcel out of turn")]
     Turn,
     /// A piece without a beginning, or a beginning before the last message was whole.
@@ -171,25 +173,26 @@ impl Producer {
         self.spot.lines_passed
     }
 
-    /// Offers the reader a mailbox; its memory is there.
+    /// Offers the reader a single-slot channel; its memory is there.
     pub fn offer_mailbox(&mut self, memory: &impl Memory) {
         self.offering = true;
         self.say(memory);
     }
 
-    /// Whether the reader looks into the mailbox.
+    /// Whether the reader looks into the single-slot channel.
     pub fn is_mailed(&self, memory: &impl Memory) -> bool {
         memory.word(self.spot.at + RING_MAILED).load(Ordering::Acquire) != 0
     }
 
-    /// Whether a message that fits into one line can go into the [next slot](Producer::next_slot); where not, [`Producer::post`] looks for
-    /// room, and waits for it.
+    /// Whether a message that fits into one line can go into the [next slot](Producer::next_slot); where not,
+    /// [`Producer::post`] looks for room, and waits for it.
     #[inline(always)]
     pub fn has_line(&self) -> bool {
         self.lines_free > 0 && self.is_whole() && !self.waiting
     }
 
-    /// The line that is written next, of which there is one. Once it is written, what stands before its header must be that of a line.
+    /// The line that is written next, of which there is one. Once it is written, what stands before its
+    /// header must be that of a line.
     #[inline(always)]
     pub fn next_slot(&mut self) -> Slot {
         debug_assert!(self.lines_free > 0, "no line is free");
@@ -230,7 +233,7 @@ impl Producer {
         Ok(Posted::Sent)
     }
 
-    /// Whether enough lines are free for a message of so many bytes as a parcel.
+    /// Whether enough lines are free for a message of so many bytes as a chunked eager message.
     ///
     /// # Errors
     /// As for `post`.
@@ -242,8 +245,8 @@ impl Producer {
         Ok(self.is_whole() && self.lines_free >= lines)
     }
 
-    /// Sends a message as a parcel that stands at `at` on a shelf where it is our turn: more than fits into a line, and
-    /// [lines enough](Producer::has_lines_for_parcel).
+    /// Sends a message as a chunked eager message that stands at `at` on a large-message buffer where it is
+    /// our turn: more than fits into a line, and [lines enough](Producer::has_lines_for_parcel).
     pub fn post_parcel(
         &mut self,
         memory: &impl Memory,
@@ -288,8 +291,8 @@ impl Producer {
         Ok(Posted::Sent)
     }
 
-    /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes; whole, or
-    /// not at all.
+    /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes;
+    /// whole, or not at all.
     ///
     /// # Errors
     /// As for `post`.
@@ -317,8 +320,8 @@ impl Producer {
         self.stream(memory, rest, 0)
     }
 
-    /// Sends the pieces of `payload` from `done` on, as far as there is room, and at most one data area of them,
-    /// so that one call stays short even when the reader keeps up.
+    /// Sends the pieces of `payload` from `done` on, as far as there is room, and at most one data area of
+    /// them, so that one call stays short even when the reader keeps up.
     fn stream(&mut self, memory: &impl Memory, payload: Payload<'_>, done: usize) -> Result<Posted, Wild> {
         let stop = done + self.spot.shape.data_bytes as usize;
         let mut at = done;
@@ -360,7 +363,8 @@ impl Producer {
         memory.publish_line(self.next_slot(), front, payload);
     }
 
-    /// The same for the first of the pieces of a message of `total` bytes, which stands on a shelf if it is a parcel.
+    /// The same for the first of the pieces of a message of `total` bytes, which stands on a large-message
+    /// buffer if it is a chunked eager message.
     fn publish_first(
         &mut self,
         memory: &impl Memory,
@@ -452,7 +456,7 @@ impl Producer {
         }
     }
 
-    /// Release: a mailbox that is offered is there.
+    /// Release: a single-slot channel that is offered is there.
     fn say(&self, memory: &impl Memory) {
         let waiting = if self.waiting { WAITING } else { 0 };
         let offering = if self.offering { MAILBOX_OFFERED } else { 0 };
@@ -478,7 +482,8 @@ enum Kind {
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
-    /// A message on a shelf, or the beginning of one in pieces that stand there; behind its length stands which shelf it is.
+    /// A message on a large-message buffer, or the beginning of one in pieces that stand there; behind its
+    /// length stands which large-message buffer it is.
     Parcel = 3 << KIND_SHIFT,
 }
 

@@ -1,8 +1,9 @@
-//! The shared memory of one job on one node: an anonymous file that exists only as descriptors and mappings, so
-//! that nothing is ever left behind.
+//! The shared memory of one job on one node: an anonymous file that exists only as descriptors and mappings,
+//! so that nothing is ever left behind.
 //!
-//! A launcher makes it ([`Segment::create`]) and hands the descriptor down; each process adopts it. What is used
-//! is reserved before it is touched, so a full memory is an error with a number in it, and never a SIGBUS.
+//! A launcher makes it ([`Segment::create`]) and hands the descriptor down; each process adopts it. What is
+//! used is reserved before it is touched, so a full memory is an error with a number in it, and never a
+//! SIGBUS.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -62,26 +63,26 @@ pub enum SegmentError {
         /// What to do.
         remedy: &'static str,
     },
-    /// Another process has had the seat.
+    /// Another process has had the process slot.
     #[error(
         "shm: seat {seat} of this node was taken before\n\
          Start one MPI program per process of the launcher: its place in the job can be taken only once"
     )]
     Taken {
-        /// Which seat.
+        /// Which process slot.
         seat: u32,
     },
-    /// There are fewer seats than peers, or more.
+    /// There are fewer process slots than peers, or more.
     #[error(
         "shm: seat {seat} of {peers} peers does not fit a segment of {seats} seats\n\
              This is a mistake of whoever counted the processes of this node: please report it"
     )]
     Mismatch {
-        /// The seat asked for.
+        /// The process slot asked for.
         seat: u32,
         /// Peers on this node.
         peers: usize,
-        /// Seats of the segment.
+        /// Process slots of the segment.
         seats: u32,
     },
     /// The system refused something else.
@@ -95,8 +96,8 @@ pub enum SegmentError {
 }
 
 impl Segment {
-    /// Makes the segment of a job with `seats` processes on this node. The descriptor is close-on-exec; whoever
-    /// hands it down clears that for the processes it starts.
+    /// Makes the segment of a job with `seats` processes on this node. The descriptor is close-on-exec;
+    /// whoever hands it down clears that for the processes it starts.
     ///
     /// # Errors
     /// [`SegmentError::Seats`], [`SegmentError::Resources`], [`SegmentError::System`].
@@ -112,9 +113,9 @@ impl Segment {
         Ok(file)
     }
 
-    /// Maps the segment that a launcher made for `seats` processes, after checking that it is one: a descriptor
-    /// comes from outside. It must have an open description of its own ([`anew`](crate::anew)), so that no other process has this
-    /// one's locks ([`presence`](crate::presence)), and becomes close-on-exec.
+    /// Maps the segment that a launcher made for `seats` processes, after checking that it is one: a
+    /// descriptor comes from outside. It must have an open description of its own ([`anew`](crate::anew)), so
+    /// that no other process has this one's locks ([`presence`](crate::presence)), and becomes close-on-exec.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`], [`SegmentError::System`].
@@ -135,7 +136,7 @@ impl Segment {
         Segment { inner: Arc::new(Inner { reserve: |_, _, _| Err(Errno::NOSPC), ..inner }) }
     }
 
-    /// Seats of the segment.
+    /// Process slots of the segment.
     #[must_use]
     pub fn seats(&self) -> u32 {
         self.inner.layout.seats
@@ -167,7 +168,8 @@ impl Segment {
         (self.inner.reserve)(&self.inner.file, offset as u64, bytes as u64)
     }
 
-    /// Gives memory back that nobody will look at any more. Where the system does not, it stays until the job ends.
+    /// Gives memory back that nobody will look at any more. Where the system does not, it stays until the job
+    /// ends.
     pub(crate) fn release(&self, offset: usize, bytes: usize) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let _ = rustix::fs::fallocate(&self.inner.file, hole, offset as u64, bytes as u64);
@@ -235,7 +237,8 @@ fn map(file: &OwnedFd, bytes: u64) -> Result<MmapRaw, SegmentError> {
     Ok(mapping)
 }
 
-/// The layout without heaps where the size of files is limited below them: they are worth having, and no more.
+/// The layout without heaps where the size of files is limited below them: they are worth having, and no
+/// more.
 fn allowed(layout: Layout) -> Layout {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < layout.segment_bytes()) { layout.without_heaps() } else { layout }

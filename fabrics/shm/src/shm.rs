@@ -35,23 +35,23 @@ mod trouble;
 use pair::{Opened, Pair, Pull};
 use trouble::{not_here, wild_writer};
 
-/// The shm fabric of one process, on one seat of a segment.
+/// The shm fabric of one process, on one process slot of a segment.
 pub struct Shm {
     segment: Segment,
     here: u32,
     seat: ProcessSlot,
-    /// The peers of this node, by seat.
+    /// The peers of this node, by process slot.
     peers: Vec<Peer>,
     settings: Settings,
     /// What others read by way of trial; it must stay where it is.
     _probe: Probe,
     /// Memory that the others can map.
     heap: SharedHeap,
-    /// The heaps of others in which something was read, by seat.
+    /// The heaps of others in which something was read, by process slot.
     windows: BTreeMap<u32, Window>,
     /// The peers that were spoken to, or have spoken. A lane is a place here.
     pairs: Vec<Pair>,
-    /// Where the pair with a seat is there; [`NOWHERE`] where there is none.
+    /// Where the pair with a process slot is there; [`NOWHERE`] where there is none.
     by_seat: Vec<u32>,
     /// Where those are that have spoken.
     heard: Vec<u32>,
@@ -62,7 +62,7 @@ pub struct Shm {
     /// To be reported by the next poll.
     faults: VecDeque<(Peer, FabricError)>,
     roll: LivenessTable,
-    /// The seats of those who are lost, whose knocks are not answered any more.
+    /// The process slots of those who are lost, whose knocks are not answered any more.
     lost: Vec<u32>,
     opener: rustix::process::Pid,
     /// Tells copies that both sides share from those before.
@@ -72,9 +72,11 @@ pub struct Shm {
 /// What the layer above has decided.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through rings.
+    /// Whether to read peers' memory where the kernel allows it. Without it, everything is copied through
+    /// rings.
     pub pull: bool,
-    /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have room.
+    /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have
+    /// room.
     pub eager_bytes_max: usize,
     /// What decides whether a longer one is sent at once while there is room for it. None: it is read.
     pub ways: Option<Ways>,
@@ -95,11 +97,12 @@ pub struct ShmLane {
 }
 
 impl Shm {
-    /// Takes seat `process_slot` of a segment. `peers` are the processes of this node in the order of their seats.
+    /// Takes process slot `process_slot` of a segment. `peers` are the processes of this node in the order of
+    /// their process slots.
     ///
     /// # Errors
-    /// [`SegmentError::Taken`] where another process has had the seat, [`SegmentError::Mismatch`] where the
-    /// numbers make no sense, [`SegmentError::System`] where the system has no random numbers.
+    /// [`SegmentError::Taken`] where another process has had the process slot, [`SegmentError::Mismatch`]
+    /// where the numbers make no sense, [`SegmentError::System`] where the system has no random numbers.
     pub fn open(
         segment: Segment,
         seat: u32,
@@ -139,13 +142,14 @@ impl Shm {
         })
     }
 
-    /// The boards of this node.
+    /// The collective segments of this node.
     #[must_use]
     pub fn boards(&self) -> CollectiveSegments {
         CollectiveSegments::new(self.segment.clone(), &self.peers, self.settings.pull)
     }
 
-    /// The address of a process of this node, without asking it: it differs from our own by the seat alone.
+    /// The address of a process of this node, without asking it: it differs from our own by the process slot
+    /// alone.
     #[must_use]
     pub fn address_of(&self, peer: Peer) -> Option<Vec<u8>> {
         let seat = self.peers.iter().position(|other| *other == peer)?;
@@ -156,7 +160,7 @@ impl Shm {
         [ADDRESS_MAGIC, self.segment.identity(), &seat.to_le_bytes()].concat()
     }
 
-    /// The seat that an address names, if it is one of this segment and `peer`'s.
+    /// The process slot that an address names, if it is one of this segment and `peer`'s.
     fn seat_of(&self, peer: Peer, address: &[u8]) -> Option<u32> {
         let (identity, seat) = address.strip_prefix(ADDRESS_MAGIC)?.split_at_checked(16)?;
         let seat = u32::from_le_bytes(seat.try_into().ok()?);
@@ -202,8 +206,8 @@ impl Shm {
         }
     }
 
-    /// Makes sure that the memory of the ring is there, and that the receiver knows of it. False where it cannot
-    /// be; the next poll tells why.
+    /// Makes sure that the memory of the ring is there, and that the receiver knows of it. False where it
+    /// cannot be; the next poll tells why.
     fn opened(&mut self, lane: ShmLane, needs: Opened) -> bool {
         match (self.pairs[lane.index as usize].opened, needs) {
             (Opened::Never, _) => false,
@@ -459,14 +463,14 @@ impl Fabric for Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        // A child made by fork has no mapping and no seat.
+        // A child made by fork has no mapping and no process slot.
         if rustix::process::getpid() == self.opener {
             self.seat.leave(self.segment.memory());
         }
     }
 }
 
-/// Wakes the threads of a seat, if any sleep, after something was published for them.
+/// Wakes the threads of a process slot, if any sleep, after something was published for them.
 #[inline(always)]
 fn wake_if_asleep(memory: &Mapped, seat: ProcessSlot) {
     crash::point();
@@ -498,7 +502,8 @@ fn random() -> Result<u64, SegmentError> {
 /// No place in a list.
 const NOWHERE: u32 = u32::MAX;
 
-/// A peer that was spoken to, or has spoken, costs this much private memory beside what long messages took, and a silent one nothing.
+/// A peer that was spoken to, or has spoken, costs this much private memory beside what long messages took,
+/// and a silent one nothing.
 const _: () = assert!(size_of::<Pair>() <= 328);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
@@ -507,10 +512,10 @@ const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
 const EAGER_BYTES_MAX: usize = 8 << 10;
 /// What is made in larger pieces begins to be taken apart later; smaller ones cost more lines.
 const MADE_BYTES_MAX: usize = 8 << 10;
-/// A pair that has exchanged so many messages may be worth a mailbox.
+/// A pair that has exchanged so many messages may be worth a single-slot channel.
 const LINES_BEFORE_MAILBOX: u32 = 16;
-/// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost a
-/// busy process no more than a few.
+/// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost
+/// a busy process no more than a few.
 const RINGS_AT_A_TIME: usize = 16;
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
-//! The mailbox of a pair: one place that both write in turn, for those who answer each other.
+//! The single-slot channel of a pair: one place that both write in turn, for those who answer each other.
 //!
-//! Whoever received the last message in it may write the next one: right where that one stood, in lines that its
-//! processor has just read, where a ring would have to take fresh ones away from the other processor. A sender who
-//! has not the turn uses its ring. So that both together keep the order of the pair, a message here says how many
-//! lines of the ring went before it.
+//! Whoever received the last message in it may write the next one: right where that one stood, in lines that
+//! its processor has just read, where a ring would have to take fresh ones away from the other processor. A
+//! sender who has not the turn uses its ring. So that both together keep the order of the pair, a message
+//! here says how many lines of the ring went before it.
 //!
 //! ```text
-//! mailbox | number 4 | bytes and lines before 4 | header 24 | payload ...
+//! single-slot channel | number 4 | bytes and lines before 4 | header 24 | payload ...
 //! ```
-//! The number counts the letters of both sides; like the number of a ring's line, it is what makes the letter visible.
-//! Longer messages stand on shelves, as parcels: lines of the sender's ring announce their pieces, and so they give the turn away
-//! without a number of their own (decision 0002). A pair has two [shelves](Shelf), so that two who send at the same time have one each, and
-//! each puts its next parcel where it has just taken one away (decision 0002). One of them is the mailbox behind the line of the number, over what was
-//! there. The process on the lower seat opens the mailbox and has the first turn there; the other has it at the other shelf.
+//! The number counts the messages of both sides; like the number of a ring's line, it is what makes the
+//! message visible. Longer messages stand on large-message buffers, as chunked eager messages: lines of the
+//! sender's ring announce their pieces, and so they give the turn away without a number of their own
+//! (decision 0002). A pair has two [large-message buffers](Shelf), so that two who send at the same time have
+//! one each, and each puts its next chunked eager message where it has just taken one away (decision 0002).
+//! One of them is the single-slot channel behind the line of the number, over what was there. The process on
+//! the lower process slot opens the single-slot channel and has the first turn there; the other has it at the
+//! other large-message buffer.
 
 use fabric::{Header, Payload};
 
@@ -21,39 +24,39 @@ use crate::memory::{Memory, Slot, Use};
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
 
-/// One side's view of a mailbox.
+/// One side's view of a single-slot channel.
 pub struct SingleSlotChannel {
     /// Of the last message that was written or read here.
     number: u32,
     /// Payload bytes for which the memory is known to be there.
     room: u16,
-    /// Lines behind the first that the last message here had, if they were few: the next is likely to be alike, and
-    /// its lines come at the same time where they are asked for at the same time.
+    /// Lines behind the first that the last message here had, if they were few: the next is likely to be
+    /// alike, and its lines come at the same time where they are asked for at the same time.
     ahead: u8,
-    /// Where a parcel was taken away last.
+    /// Where a chunked eager message was taken away last.
     latest: Shelf,
-    /// The mailbox itself, and the shelf beside.
+    /// The single-slot channel itself, and the large-message buffer beside.
     shelves: [Site; 2],
 }
 
-/// A place for parcels, of which a pair has two.
+/// A place for chunked eager messages, of which a pair has two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Shelf {
-    /// In the mailbox itself.
+    /// In the single-slot channel itself.
     Mailbox = 0,
-    /// In the ring that has no mailbox.
+    /// In the ring that has no single-slot channel.
     Beside = 1,
 }
 
 impl Shelf {
-    /// The shelf that the line of a parcel names.
+    /// The large-message buffer that the line of a chunked eager message names.
     pub fn named(word: u32) -> Option<Shelf> {
         [Shelf::Mailbox, Shelf::Beside].into_iter().find(|shelf| *shelf as u32 == word)
     }
 }
 
-/// Where a shelf is, and whose turn it is there.
+/// Where a large-message buffer is, and whose turn it is there.
 struct Site {
     at: usize,
     turn: Turn,
@@ -73,7 +76,7 @@ enum Turn {
 }
 
 impl SingleSlotChannel {
-    /// The mailbox at `at`, with a shelf at `beside`, not in use yet.
+    /// The single-slot channel at `at`, with a large-message buffer at `beside`, not in use yet.
     pub fn new(at: usize, beside: usize) -> SingleSlotChannel {
         SingleSlotChannel {
             number: 0,
@@ -94,7 +97,7 @@ impl SingleSlotChannel {
         self.turn() == Turn::Offered
     }
 
-    /// We have offered it. From then on the other may use the shelf beside.
+    /// We have offered it. From then on the other may use the large-message buffer beside.
     pub fn offered(&mut self) {
         self.take_turns([Turn::Offered, Turn::Theirs]);
     }
@@ -119,7 +122,7 @@ impl SingleSlotChannel {
         self.room = bytes as u16;
     }
 
-    /// Where the mailbox stands.
+    /// Where the single-slot channel stands.
     #[inline(always)]
     pub fn at(&self) -> usize {
         self.shelf_at(Shelf::Mailbox)
@@ -158,7 +161,8 @@ impl SingleSlotChannel {
         self.turn() == Turn::Ours && bytes <= usize::from(self.room)
     }
 
-    /// The shelf for a parcel now, if it is our turn at one: of two the one whose lines we have read last.
+    /// The large-message buffer for a chunked eager message now, if it is our turn at one: of two the one
+    /// whose lines we have read last.
     pub fn free_shelf(&self) -> Option<Shelf> {
         let is_ours = |shelf| self.site(shelf).turn == Turn::Ours;
         match (is_ours(Shelf::Mailbox), is_ours(Shelf::Beside)) {
@@ -169,13 +173,13 @@ impl SingleSlotChannel {
         }
     }
 
-    /// Where a shelf begins.
+    /// Where a large-message buffer begins.
     #[inline(always)]
     pub fn shelf_at(&self, shelf: Shelf) -> usize {
         self.site(shelf).at
     }
 
-    /// Whether there is memory for so much of a shelf.
+    /// Whether there is memory for so much of a large-message buffer.
     pub fn has_memory(&self, shelf: Shelf, bytes: usize) -> bool {
         bytes <= usize::from(self.site(shelf).pages) * PAGE
     }
@@ -196,17 +200,17 @@ impl SingleSlotChannel {
         }
     }
 
-    /// Where parcels stand on a shelf.
+    /// Where chunked eager messages stand on a large-message buffer.
     pub fn parcels_at(&self, shelf: Shelf) -> usize {
         self.shelf_at(shelf) + PARCEL_AT
     }
 
-    /// A parcel was sent.
+    /// A chunked eager message was sent.
     pub fn sent_parcel(&mut self, shelf: Shelf) {
         self.site_mut(shelf).turn = Turn::Theirs;
     }
 
-    /// Where one stands that comes, on each of the shelves where it is the other's turn.
+    /// Where one stands that comes, on each of the large-message buffers where it is the other's turn.
     pub fn expected_parcels_at(&self) -> [Option<usize>; 2] {
         [Shelf::Mailbox, Shelf::Beside]
             .map(|shelf| (self.site(shelf).turn == Turn::Theirs).then(|| self.parcels_at(shelf)))
@@ -218,7 +222,8 @@ impl SingleSlotChannel {
         self.latest = shelf;
     }
 
-    /// The slot for the next message, which the mailbox [`takes`](SingleSlotChannel::takes). The turn is the other's once it is written.
+    /// The slot for the next message, which the single-slot channel [`takes`](SingleSlotChannel::takes). The
+    /// turn is the other's once it is written.
     #[inline(always)]
     pub fn next_slot(&mut self) -> Slot {
         debug_assert!(self.is_ours(), "posted out of turn");
@@ -256,7 +261,8 @@ impl SingleSlotChannel {
         (what >> 16) as u16
     }
 
-    /// Lends the message that has come to `reader`; then the turn is ours, unless the reader's answer is `None`.
+    /// Lends the message that has come to `reader`; then the turn is ours, unless the reader's answer is
+    /// `None`.
     ///
     /// # Errors
     /// [`ProtocolViolation`] when no sane peer can have written it.

@@ -1,9 +1,10 @@
-//! The places of a board: what its members write and read there, and the numbers by which they know what is whose turn.
+//! The places of a collective segment: what its members write and read there, and the numbers by which they
+//! know what is whose turn.
 //!
-//! **Numbers.** Operations are counted alike by all members, round and round: from a little before the numbers come round, so
-//! that every program is past that soon. What a member wrote long ago has the number of an operation to come, once they
-//! have; so each member [renews](SlotTable::renew) its place [now and then](fabric::slots::Credit::is_renewal_due), whether it
-//! has written meanwhile or not.
+//! **Numbers.** Operations are counted alike by all members, round and round: from a little before the
+//! numbers come round, so that every program is past that soon. What a member wrote long ago has the number
+//! of an operation to come, once they have; so each member [renews](SlotTable::renew) its place [now and
+//! then](fabric::slots::Credit::is_renewal_due), whether it has written meanwhile or not.
 
 use fabric::{Payload, crash};
 
@@ -16,10 +17,10 @@ use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
 use fabric::slots::{BEFORE_ALL, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX, is_before, way_at};
 
-/// The places of a board, as one of its members sees them.
+/// The places of a collective segment, as one of its members sees them.
 #[derive(Clone, Copy)]
 pub struct SlotTable {
-    /// Where the board stands.
+    /// Where the collective segment stands.
     at: usize,
     /// This member's place.
     here: u32,
@@ -53,8 +54,9 @@ impl SlotTable {
         memory.word(at).store(members, Ordering::Release);
     }
 
-    /// Leaves the board, and takes those off it that have died; true where nobody is left. Each is counted once, by whoever is first
-    /// to say that it has left; nothing of the board is looked at afterwards, since it may be somebody else's by then.
+    /// Leaves the collective segment, and takes those off it that have died; true where nobody is left. Each
+    /// is counted once, by whoever is first to say that it has left; nothing of the collective segment is
+    /// looked at afterwards, since it may be somebody else's by then.
     pub fn leave(&self, memory: &impl Memory, dead: &[u32]) -> bool {
         let mut gone = 0;
         for &place in dead.iter().chain(&[self.here]).filter(|place| **place < self.members) {
@@ -86,26 +88,27 @@ impl SlotTable {
         put(memory, (self.through_at(self.here), number), parts);
     }
 
-    /// Writes a part of this member's entry of that number, which is not there yet, as far as there is room; how much.
+    /// Writes a part of this member's slot of that number, which is not there yet, as far as there is room;
+    /// how much.
     #[inline]
     pub fn fill(&self, memory: &impl Memory, number: u32, at: usize, part: Payload<'_>) -> usize {
         fill(memory, (self.through_at(self.here), number), at, part)
     }
 
-    /// The entry of that number is there, and so long.
+    /// The slot of that number is there, and so long.
     #[inline]
     pub fn post(&self, memory: &impl Memory, number: u32, bytes: usize) {
         self.announce(memory, number, [bytes.min(SLOT_BYTES_MAX) as u32, 0]);
     }
 
-    /// The entry of that number is there: how many bytes in all, and in how many pieces, of which one stands in a tray; 0 of
-    /// them where all stands in the entry.
+    /// The slot of that number is there: how many bytes in all, and in how many chunks, of which one stands
+    /// in a staging buffer; 0 of them where all stands in the slot.
     #[inline]
     pub fn announce(&self, memory: &impl Memory, number: u32, told: [u32; 2]) {
         announce(memory, (self.through_at(self.here), number), told);
     }
 
-    /// What an entry that is there [announces](SlotTable::announce), as its writer says.
+    /// What a slot that is there [announces](SlotTable::announce), as its writer says.
     #[cfg(test)]
     pub fn announced(&self, memory: &impl Memory, place: u32, number: u32) -> [u32; 2] {
         announced(memory, (self.through_at(place), number))
@@ -143,7 +146,8 @@ impl SlotTable {
         memory.word(self.through_at(place)).load(Ordering::Acquire)
     }
 
-    /// Says that this member has written all that it writes for operations up to that number; to be said where it owes nothing.
+    /// Says that this member has written all that it writes for operations up to that number; to be said
+    /// where it owes nothing.
     pub fn stand(&self, memory: &impl Memory, number: u32) {
         memory.word(self.through_at(self.here) + BOARD_STANDS).store(number, Ordering::Release);
     }
@@ -153,14 +157,15 @@ impl SlotTable {
         self.has_written(memory, place, number) || self.has(memory, place, number)
     }
 
-    /// Whether the member at that place has written all that it writes for the operation of that number, as far as it has said so.
+    /// Whether the member at that place has written all that it writes for the operation of that number, as
+    /// far as it has said so.
     fn has_written(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
         let stands = memory.word(self.through_at(place) + BOARD_STANDS).load(Ordering::Acquire);
         !is_before(self.through(memory, place), number) || !is_before(stands, number)
     }
 
-    /// Says how many operations this member has begun elsewhere; what it has written before is seen by whoever reads that. To be
-    /// said by the thread alone that begins one.
+    /// Says how many operations this member has begun elsewhere; what it has written before is seen by
+    /// whoever reads that. To be said by the thread alone that begins one.
     pub fn say_elsewhere(&self, memory: &impl Memory, begun: u32) {
         memory.word(self.through_at(self.here) + BOARD_ELSEWHERE).store(begun, Ordering::Release);
     }
@@ -170,19 +175,21 @@ impl SlotTable {
         memory.word(self.through_at(place) + BOARD_ELSEWHERE).load(Ordering::Acquire)
     }
 
-    /// Says that this member has given up the operation that was so manieth of those it has begun elsewhere: it sends and takes
-    /// nothing more for it.
+    /// Says that this member has given up the operation that was so manieth of those it has begun elsewhere:
+    /// it sends and takes nothing more for it.
     pub fn give_up(&self, memory: &impl Memory, begun: u32) {
         self.given_up(memory, self.here, begun).store(begun, Ordering::Release);
     }
 
-    /// Whether the member at that place has said so of this operation, and of none since whose word is the same.
+    /// Whether the member at that place has said so of this operation, and of none since whose word is the
+    /// same.
     pub fn has_given_up(&self, memory: &impl Memory, place: u32, begun: u32) -> bool {
         place < self.members && self.given_up(memory, place, begun).load(Ordering::Acquire) == begun
     }
 
-    /// Says by which ways operations go from a number on, whatever its bits mean. Both slots are written in turn, the second one first, and only by
-    /// who has heard from all others in the operation for which that was said that stands in the other one: so nobody goes by what is written over.
+    /// Says by which ways operations go from a number on, whatever its bits mean. Both slots are written in
+    /// turn, the second one first, and only by who has heard from all others in the operation for which that
+    /// was said that stands in the other one: so nobody goes by what is written over.
     pub fn say_ways(&self, memory: &impl Memory, slot: usize, (from, ways): (u32, u32)) {
         let at = self.through_at(self.here) + BOARD_WAYS + 8 * slot;
         memory.word(at + 4).store(ways, Ordering::Relaxed);
@@ -203,7 +210,8 @@ impl SlotTable {
         })
     }
 
-    /// Says something of reads of memory. Whatever this member writes afterwards anywhere, others see behind this.
+    /// Says something of reads of memory. Whatever this member writes afterwards anywhere, others see behind
+    /// this.
     pub fn say_of_reads(&self, memory: &impl Memory, word: u32) {
         memory.word(self.through_at(self.here) + BOARD_READS).store(word, Ordering::Release);
         heavy_barrier();
@@ -220,43 +228,46 @@ impl SlotTable {
         memory.word(self.through_at(place) + BOARD_GIVEN_UP + 4 * word)
     }
 
-    /// Says that this member writes one entry more later than others of it, or never; before anything of what follows is begun.
+    /// Says that this member writes one slot more later than others of it, or never; before anything of what
+    /// follows is begun.
     pub fn owe(&self, memory: &impl Memory) {
         self.owed(memory, self.here).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that one of the entries is written that this member has owed; by whichever thread.
+    /// Says that one of the slots is written that this member has owed; by whichever thread.
     pub fn owe_no_more(&self, memory: &impl Memory) {
         self.owed(memory, self.here).fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether the member at that place owes an entry. Where it does not, all that it has owed is seen.
+    /// Whether the member at that place owes a slot. Where it does not, all that it has owed is seen.
     pub fn owes(&self, memory: &impl Memory, place: u32) -> bool {
         self.owed(memory, place).load(Ordering::Acquire) != 0
     }
 
-    /// How many entries a member owes.
+    /// How many slots a member owes.
     fn owed<'a>(&self, memory: &'a impl Memory, place: u32) -> &'a Word {
         memory.word(self.through_at(place) + BOARD_OWES)
     }
 
-    /// Whether the member at that place has not written its entry of that number, and never will, as one that has begun
-    /// so many operations elsewhere before it can see.
+    /// Whether the member at that place has not written its slot of that number, and never will, as one that
+    /// has begun so many operations elsewhere before it can see.
     pub fn will_not_write(&self, memory: &impl Memory, (place, number): (u32, u32), begun: u32) -> bool {
-        // What it owes it has said before it is seen to have gone on, and what it has written before it said that it owes no more.
+        // What it owes it has said before it is seen to have gone on, and what it has written before it said
+        // that it owes no more.
         (self.has_written(memory, place, number) || is_before(begun, self.elsewhere(memory, place)))
             && !self.owes(memory, place)
             && !self.has(memory, place, number)
     }
 
-    /// Whether the member at that place is in an operation after that number, and has not begun so many elsewhere.
+    /// Whether the member at that place is in an operation after that number, and has not begun so many
+    /// elsewhere.
     pub fn has_passed_over(&self, memory: &impl Memory, (place, number): (u32, u32), begun: u32) -> bool {
         // It says what it begins elsewhere before anything can be seen of what it does then.
         self.has_begun(memory, place, number.wrapping_add(1))
             && is_before(self.elsewhere(memory, place), begun)
     }
 
-    /// Gives all of this member's entries the numbers before `number`, as if they had been written and read.
+    /// Gives all of this member's slots the numbers before `number`, as if they had been written and read.
     pub fn renew(&self, memory: &impl Memory, number: u32) {
         self.stand(memory, number.wrapping_sub(1));
         // What was said long ago would be of a number to come.
@@ -290,14 +301,15 @@ impl SlotTable {
         self.at + BOARD_PLACES + place.min(self.members - 1) as usize * BOARD_PLACE_BYTES
     }
 
-    /// Where its entry of that number stands.
+    /// Where its slot of that number stands.
     #[inline(always)]
     fn entry_at(&self, place: u32, number: u32) -> usize {
         self.through_at(place) + entry_in(number)
     }
 }
 
-/// Writes the entry of that number of the member whose place begins at `place`: two parts, one behind the other.
+/// Writes the slot of that number of the member whose place begins at `place`: two parts, one behind the
+/// other.
 #[inline(always)]
 pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [Payload<'_>; 2]) {
     debug_assert!(front.bytes() + back.bytes() <= SLOT_BYTES_MAX);
@@ -311,7 +323,7 @@ pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [
     announce(memory, (place, number), [(front_bytes + back_bytes) as u32, 0]);
 }
 
-/// Writes a part of an entry that is not there yet, as far as there is room; how much.
+/// Writes a part of a slot that is not there yet, as far as there is room; how much.
 #[inline(always)]
 pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part: Payload<'_>) -> usize {
     let at = at.min(SLOT_BYTES_MAX);
@@ -320,7 +332,7 @@ pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part
     part.bytes()
 }
 
-/// Makes an entry visible that is written, or whose piece is, with what it tells, as [`SlotTable::announce`].
+/// Makes a slot visible that is written, or whose chunk is, with what it tells, as [`SlotTable::announce`].
 #[inline(always)]
 pub fn announce(memory: &impl Memory, (place, number): (usize, u32), told: [u32; 2]) {
     let entry = place + entry_in(number);
@@ -329,33 +341,33 @@ pub fn announce(memory: &impl Memory, (place, number): (usize, u32), told: [u32;
     memory.word(entry).store(number, Ordering::Release);
 }
 
-/// Whether the entry of that number is there in that place.
+/// Whether the slot of that number is there in that place.
 #[inline(always)]
 pub fn has(memory: &impl Memory, (place, number): (usize, u32)) -> bool {
     memory.word(place + entry_in(number)).load(Ordering::Acquire) == number
 }
 
-/// What an entry that is there tells, as [`SlotTable::announced`].
+/// What a slot that is there tells, as [`SlotTable::announced`].
 #[inline(always)]
 pub fn announced(memory: &impl Memory, (place, number): (usize, u32)) -> [u32; 2] {
     memory.take_words(place + entry_in(number) + BOARD_BYTES_WORD)
 }
 
-/// Fetches the lines of an entry of so many bytes from that one on, which is read soon.
+/// Fetches the lines of a slot of so many bytes from that one on, which is read soon.
 #[inline(always)]
 pub fn fetch(memory: &impl Memory, (place, number): (usize, u32), first: usize, bytes: usize) {
     let entry = place + entry_in(number);
     (first..lines_ahead(bytes)).for_each(|line| memory.prefetch(entry + line * LINE));
 }
 
-/// Fetches the lines of an entry of so many bytes that is written soon.
+/// Fetches the lines of a slot of so many bytes that is written soon.
 #[inline(always)]
 pub fn fetch_to_write(memory: &impl Memory, (place, number): (usize, u32), bytes: usize) {
     let entry = place + entry_in(number);
     (0..lines_ahead(bytes)).for_each(|line| memory.prefetch_to_write(entry + line * LINE));
 }
 
-/// Lends so many bytes of the entry in that place.
+/// Lends so many bytes of the slot in that place.
 #[inline(always)]
 pub fn read<R>(
     memory: &impl Memory,
@@ -366,29 +378,30 @@ pub fn read<R>(
     memory.read(place + entry_in(number) + BOARD_PAYLOAD, bytes.min(SLOT_BYTES_MAX), reader)
 }
 
-/// Says that who has that place is through with all entries up to that number.
+/// Says that who has that place is through with all slots up to that number.
 #[inline(always)]
 pub fn pass(memory: &impl Memory, place: usize, number: u32) {
     crash::point();
     memory.word(place).store(number, Ordering::Release);
 }
 
-/// Whether a member of the board at `collective_segment` waits that may sleep; to be asked after something was written for it.
+/// Whether a member of the collective segment at `collective_segment` waits that may sleep; to be asked after
+/// something was written for it.
 #[inline(always)]
 pub fn is_awaited(memory: &impl Memory, board: usize) -> bool {
-    // The sleeper pays for the order of this look and what was written before: it arms its bell after it has said that
-    // it waits.
+    // The sleeper pays for the order of this look and what was written before: it arms its bell after it has
+    // said that it waits.
     light_barrier();
     memory.word(board + BOARD_WAITING).load(Ordering::Relaxed) != 0
 }
 
-/// Where an entry stands in its place.
+/// Where a slot stands in its place.
 #[inline(always)]
 fn entry_in(number: u32) -> usize {
     2 * LINE + (number % DEPTH) as usize * BOARD_ENTRY_BYTES
 }
 
-/// The lines of an entry so long that are fetched ahead of their use.
+/// The lines of a slot so long that are fetched ahead of their use.
 #[inline(always)]
 fn lines_ahead(bytes: usize) -> usize {
     ((BOARD_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
@@ -497,7 +510,7 @@ mod tests {
         }
     }
 
-    /// Who has written an entry is through with all before, but not with what goes on beside.
+    /// Who has written a slot is through with all before, but not with what goes on beside.
     #[test]
     fn an_entry_says_nothing_of_operations_that_go_on_beside() {
         let mut credit = Credit::default();

@@ -1,12 +1,13 @@
-//! Trays: what members of a board pass to each other that is too long for its entries.
+//! Staging buffers: what members of a collective segment pass to each other that is too long for its slots.
 //!
-//! A piece stands in a tray, and an entry of the board says that it is there.
+//! A chunk stands in a staging buffer, and a slot of the collective segment says that it is there.
 //!
-//! **Of two members** trays come in pairs, and the pairs take turns; of a pair each member has one, and they swap with each turn:
-//! who has taken a piece out of a tray puts its next one there. So a member writes lines that it has read last, which costs less
-//! than to write those that it has written and the other has read, and needs no word of the other that the tray is free.
-//! docs/decisions/0005 has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
-//! (docs/decisions/0005). **More members** have trays of their own, which all others read.
+//! **Of two members** staging buffers come in pairs, and the pairs take turns; of a pair each member has one,
+//! and they swap with each turn: who has taken a chunk out of a staging buffer puts its next one there. So a
+//! member writes lines that it has read last, which costs less than to write those that it has written and
+//! the other has read, and needs no word of the other that the staging buffer is free. docs/decisions/0005
+//! has the figures. There are two [rings](Ring) of such pairs, one of which is for long data
+//! (docs/decisions/0005). **More members** have staging buffers of their own, which all others read.
 
 use std::ops::Range;
 
@@ -16,12 +17,12 @@ use fabric::{Payload, UserMemory, crash};
 use crate::layout::trays_bytes;
 use crate::memory::Memory;
 
-/// The trays of a board, as one of its members sees them.
+/// The staging buffers of a collective segment, as one of its members sees them.
 #[derive(Clone, Copy)]
 pub struct StagingBuffers {
     /// Where they stand.
     at: usize,
-    /// This member's place on the board.
+    /// This member's place on the collective segment.
     here: u32,
     members: u32,
 }
@@ -31,7 +32,7 @@ impl StagingBuffers {
         StagingBuffers { at, here, members }
     }
 
-    /// Where the trays of that ring stand that this member writes.
+    /// Where the staging buffers of that ring stand that this member writes.
     pub fn written(&self, ring: Ring) -> std::ops::Range<usize> {
         if self.members == 2 {
             let first = self.at + staging_buffer(2, ring, 0, 0) as usize * self.tray_bytes();
@@ -42,7 +43,8 @@ impl StagingBuffers {
         first..first + each
     }
 
-    /// Puts a piece, which is two parts, into this member's tray of that number; as much of it as there is room for.
+    /// Puts a chunk, which is two parts, into this member's staging buffer of that number; as much of it as
+    /// there is room for.
     #[inline]
     pub fn put(&self, memory: &impl Memory, ring: Ring, number: u32, [front, back]: [Payload<'_>; 2]) {
         crash::point();
@@ -53,7 +55,8 @@ impl StagingBuffers {
         }
     }
 
-    /// Has `write` put so many bytes into this member's tray of that number; no more than a tray holds.
+    /// Has `write` put so many bytes into this member's staging buffer of that number; no more than a staging
+    /// buffer holds.
     #[inline]
     pub fn make(
         &self,
@@ -67,7 +70,7 @@ impl StagingBuffers {
         memory.make(self.tray_at(ring, self.here, number), bytes.min(self.tray_bytes()), write);
     }
 
-    /// Lends these bytes of a chunk, no more than a tray holds.
+    /// Lends these bytes of a chunk, no more than a staging buffer holds.
     #[inline]
     pub fn read<R>(
         &self,
@@ -86,7 +89,7 @@ impl StagingBuffers {
         chunk_bytes_max(self.members)
     }
 
-    /// Where the tray stands that is that member's in the turn of that number.
+    /// Where the staging buffer stands that is that member's in the turn of that number.
     #[inline(always)]
     fn tray_at(&self, ring: Ring, place: u32, number: u32) -> usize {
         self.at + staging_buffer(self.members, ring, place, number) as usize * self.tray_bytes()
@@ -109,7 +112,7 @@ mod tests {
     fn swap_trays_with_each_turn(ring: Ring) {
         let [one, other] = [0, 1].map(|here| StagingBuffers::new(4096, here, 2));
         let round = ring.round(2);
-        // Where numbers come round all begins anew: nothing is in a tray then.
+        // Where numbers come round all begins anew: nothing is in a staging buffer then.
         for number in (0..3 * round).chain(u32::MAX - 3 * round..u32::MAX - round) {
             let next = number + ring.ahead();
             let at = |trays: &StagingBuffers, place, number| trays.tray_at(ring, place, number);

@@ -20,8 +20,8 @@ pub fn light_barrier() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// The dear half, for those about to sleep: afterwards either the others' earlier writes are seen here, or our
-/// earlier writes are seen by whatever the others read after their [`light_barrier`].
+/// The dear half, for those about to sleep: afterwards either the others' earlier writes are seen here, or
+/// our earlier writes are seen by whatever the others read after their [`light_barrier`].
 ///
 /// Holds between processes that have all [`enlisted`]; costs a few microseconds.
 #[cfg(not(any(loom, miri)))]

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use crate::sync::Word;
 
-/// Takes the lock of one byte of a file, for this open description; false where another has it, and where the kernel has
-/// no such locks.
+/// Takes the lock of one byte of a file, for this open description; false where another has it, and where the
+/// kernel has no such locks.
 pub fn lock(file: BorrowedFd<'_>, byte: u32) -> bool {
     call(file, libc::F_OFD_SETLK, &mut lock_of(byte))
 }
@@ -35,8 +35,8 @@ fn call(file: BorrowedFd<'_>, operation: libc::c_int, lock: &mut libc::flock) ->
         // Miri knows no locks of files.
         return false;
     }
-    // SAFETY: the descriptor is open as long as it is borrowed, and for both operations the kernel reads and writes one
-    // `flock` at the address, which is borrowed for the time of the call.
+    // SAFETY: the descriptor is open as long as it is borrowed, and for both operations the kernel reads and
+    // writes one `flock` at the address, which is borrowed for the time of the call.
     unsafe { libc::fcntl(file.as_raw_fd(), operation, std::ptr::from_mut(lock)) == 0 }
 }
 
@@ -45,8 +45,8 @@ pub fn duplicate(number: RawFd) -> Result<OwnedFd, Errno> {
     if number < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: the number is not -1 (checked above); the borrow ends with this function, and the one system call made through it fails
-    // cleanly on a closed descriptor.
+    // SAFETY: the number is not -1 (checked above); the borrow ends with this function, and the one system
+    // call made through it fails cleanly on a closed descriptor.
     rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3)
 }
 
@@ -63,13 +63,13 @@ pub fn second_cache_bytes() -> Option<usize> {
     None
 }
 
-/// Whether the other end of a connection within this machine runs as this user. (rustix refuses to answer where the
-/// other end is in another name space of processes, and so has no number here.)
+/// Whether the other end of a connection within this machine runs as this user. (rustix refuses to answer
+/// where the other end is in another name space of processes, and so has no number here.)
 pub fn same_user(socket: impl AsFd) -> bool {
     let mut them = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as it is borrowed; the kernel writes at most `bytes` bytes to `them`, which
-    // is as long, and their number to `bytes`.
+    // SAFETY: the descriptor is open as long as it is borrowed; the kernel writes at most `bytes` bytes to
+    // `them`, which is as long, and their number to `bytes`.
     let asked = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -84,18 +84,20 @@ pub fn same_user(socket: impl AsFd) -> bool {
         && them.uid == rustix::process::geteuid().as_raw()
 }
 
-/// A word that the kernel marks with [`OWNER_DIED`] when this thread ends, as it does with its process, if the word has the
-/// thread's number then; and wakes one who waits for it, if it has [`WAITERS`]. One for each thread.
+/// A word that the kernel marks with [`OWNER_DIED`] when this thread ends, as it does with its process, if
+/// the word has the thread's number then; and wakes one who waits for it, if it has [`WAITERS`]. One for each
+/// thread.
 pub struct Robust<'a> {
     list: *mut RobustList,
     word: PhantomData<&'a Word>,
 }
 
-/// What the kernel reads (set_robust_list(2)): a ring of entries, each of which begins with the address of the next.
+/// What the kernel reads (set_robust_list(2)): a ring of entries, each of which begins with the address of
+/// the next.
 #[repr(C)]
 struct RobustList {
     first: usize,
-    /// From an entry to its word, in bytes.
+    /// From a slot to its word, in bytes.
     word_at: libc::c_long,
     pending: usize,
     /// The one entry.
@@ -103,8 +105,8 @@ struct RobustList {
 }
 
 impl<'a> Robust<'a> {
-    /// For this thread, which may lock no robust mutexes of the C library from now on: those are on a list that this one takes
-    /// the place of.
+    /// For this thread, which may lock no robust mutexes of the C library from now on: those are on a list
+    /// that this one takes the place of.
     pub fn new(word: &'a Word) -> Option<Robust<'a>> {
         // Never freed: the kernel reads it whenever the thread ends.
         let list = Box::leak(Box::new(RobustList { first: 0, word_at: 0, pending: 0, entry: 0 }));
@@ -126,7 +128,8 @@ impl Drop for Robust<'_> {
     }
 }
 
-/// Keeps all signals from this thread, and from those that it begins meanwhile: they are the program's, and for its own threads.
+/// Keeps all signals from this thread, and from those that it begins meanwhile: they are the program's, and
+/// for its own threads.
 pub struct NoSignals {
     before: libc::sigset_t,
 }
@@ -134,8 +137,8 @@ pub struct NoSignals {
 impl NoSignals {
     /// From now on.
     pub fn begin() -> NoSignals {
-        // SAFETY: all-zero `sigset_t`s are valid values of that plain C structure; both are locals that outlive the calls, which
-        // change nothing but them and this thread's mask.
+        // SAFETY: all-zero `sigset_t`s are valid values of that plain C structure; both are locals that
+        // outlive the calls, which change nothing but them and this thread's mask.
         unsafe {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&raw mut all);
@@ -152,12 +155,12 @@ impl Drop for NoSignals {
     }
 }
 
-/// A process that has its memory in common with this one: the system takes the memory apart when both have ended. It waits for
-/// this one to end, and for a pause beyond, and ends then.
+/// A process that has its memory in common with this one: the system takes the memory apart when both have
+/// ended. It waits for this one to end, and for a pause beyond, and ends then.
 ///
-/// It is no thread, and so not of what is killed. It runs a list of system calls and no function, so it needs no stack, and touches
-/// nothing of the thread that has begun it. To the program it is no child: without `__WALL` no `waitpid` sees it, and its end
-/// sends no signal.
+/// It is no thread, and so not of what is killed. It runs a list of system calls and no function, so it needs
+/// no stack, and touches nothing of the thread that has begun it. To the program it is no child: without
+/// `__WALL` no `waitpid` sees it, and its end sends no signal.
 pub struct Keeper {
     process: libc::pid_t,
     /// Its own while it lives.
@@ -183,9 +186,9 @@ struct Call {
 unsafe impl Send for Keeper {}
 
 impl Keeper {
-    /// Begins it, by a thread that no signal reaches meanwhile; `this` is a descriptor that tells of this process's end (pidfd).
-    /// None where there can be no such process: on other machines, before Linux 5.9, where a filter of system calls or Valgrind
-    /// refuses it.
+    /// Begins it, by a thread that no signal reaches meanwhile; `this` is a descriptor that tells of this
+    /// process's end (pidfd). None where there can be no such process: on other machines, before Linux 5.9,
+    /// where a filter of system calls or Valgrind refuses it.
     pub fn begin(this: BorrowedFd<'_>, pause: Duration, _no_signals: &NoSignals) -> Option<Keeper> {
         // SAFETY: no descriptor has that number, so that nothing is closed.
         if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } != 0 {
@@ -209,7 +212,8 @@ impl Keeper {
             let pause = (&raw mut (*script).pause).expose_provenance();
             (*script).calls = [
                 call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0]),
-                // Copies of all other descriptors would keep connections of the dead open. An empty range is an error, and no more.
+                // Copies of all other descriptors would keep connections of the dead open. An empty range is
+                // an error, and no more.
                 call(libc::SYS_close_range, [file + 1, u32::MAX as usize, 0, 0, 0]),
                 call(libc::SYS_close_range, below),
                 call(libc::SYS_ppoll, [end, 1, 0, 0, 0]),
@@ -218,8 +222,8 @@ impl Keeper {
             ];
             (&raw const (*script).calls).cast::<Call>()
         };
-        // SAFETY: the last call ends the process; of the others `ppoll` alone writes, into the script, which is freed when the process
-        // has ended; and `_no_signals` keeps signals away.
+        // SAFETY: the last call ends the process; of the others `ppoll` alone writes, into the script, which
+        // is freed when the process has ended; and `_no_signals` keeps signals away.
         let process = unsafe { run_beside(first) };
         if process <= 0 {
             // SAFETY: it was boxed above, and there is no process that has it.
@@ -256,18 +260,20 @@ impl Drop for Keeper {
     }
 }
 
-/// Begins a process in this memory that makes those calls, one after another. Its number, or what the kernel says instead.
+/// Begins a process in this memory that makes those calls, one after another. Its number, or what the kernel
+/// says instead.
 ///
 /// # Safety
-/// The calls stay where they are until one of them, which does not return, has ended the process. What they write is meant for them,
-/// and stays as long. This thread takes no signal meanwhile: the other process would run its handler, on the same stack.
+/// The calls stay where they are until one of them, which does not return, has ended the process. What they
+/// write is meant for them, and stays as long. This thread takes no signal meanwhile: the other process would
+/// run its handler, on the same stack.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn run_beside(calls: *const Call) -> libc::pid_t {
     // clone3(2): no signal at its end, no stack of its own, as it needs none.
     let arguments: [u64; 8] = [libc::CLONE_VM as u64, 0, 0, 0, 0, 0, 0, 0];
     let answer: libc::c_long;
-    // SAFETY: this process goes on behind the block with the registers that it names changed. The other one stays in the loop, which
-    // reads the calls and touches no stack, until the call that ends it.
+    // SAFETY: this process goes on behind the block with the registers that it names changed. The other one
+    // stays in the loop, which reads the calls and touches no stack, until the call that ends it.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -305,8 +311,9 @@ unsafe fn run_beside(_calls: *const Call) -> libc::pid_t {
     -libc::ENOSYS
 }
 
-/// Asks that this thread run soon after it is woken, and for a moment only, where the kernel divides time so (Linux 6.12): it says
-/// that somebody has died, and those who are to know it may compute or look without a pause. What it starts has time as others do.
+/// Asks that this thread run soon after it is woken, and for a moment only, where the kernel divides time so
+/// (Linux 6.12): it says that somebody has died, and those who are to know it may compute or look without a
+/// pause. What it starts has time as others do.
 pub fn be_prompt() {
     /// The first version of the kernel's structure (sched_setattr(2)).
     #[repr(C)]

@@ -1,10 +1,10 @@
-//! Wait states: where each process of a job writes what its call of MPI waits for, so that the launcher can tell it when
-//! the job hangs.
+//! Wait states: where each process of a job writes what its call of MPI waits for, so that the launcher can
+//! tell it when the job hangs.
 //!
-//! It is memory of its own, for jobs over any fabric. The launcher makes it and reads it; a process writes its record once a
-//! call has waited for long, and erases it when the wait goes on or ends. The launcher reads without asking, so a process
-//! that is stuck needs to do nothing. Whatever stands there is read as bytes of a stranger: any words are either
-//! a wait state within these bounds or none.
+//! It is memory of its own, for jobs over any fabric. The launcher makes it and reads it; a process writes
+//! its record once a call has waited for long, and erases it when the wait goes on or ends. The launcher
+//! reads without asking, so a process that is stuck needs to do nothing. Whatever stands there is read as
+//! bytes of a stranger: any words are either a wait state within these bounds or none.
 //!
 //! ```text
 //! page, words 0, 1    the form of this memory | the number of records
@@ -61,7 +61,8 @@ pub struct WaitStatesReader {
 }
 
 impl WaitStates {
-    /// Maps what the launcher made for so many processes, after checking that it is that: a descriptor comes from outside.
+    /// Maps what the launcher made for so many processes, after checking that it is that: a descriptor comes
+    /// from outside.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`].

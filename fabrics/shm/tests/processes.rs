@@ -1,7 +1,8 @@
-//! Real processes on one segment: messages and pulls between them, refusals of the kernel, sudden death, limits.
+//! Real processes on one segment: messages and pulls between them, refusals of the kernel, sudden death,
+//! limits.
 //!
-//! This program starts itself again for the other processes of each test; the environment says who it is. Every
-//! child dies with its parent, and a watchdog ends everything that hangs.
+//! This program starts itself again for the other processes of each test; the environment says who it is.
+//! Every child dies with its parent, and a watchdog ends everything that hangs.
 
 mod support;
 
@@ -46,7 +47,8 @@ const TESTS: [(&str, fn()); 11] = [
 
 fn child(role: &str) {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
-    // A thread of its own, just starting, would take part in a limit on address space; the parent's watches too.
+    // A thread of its own, just starting, would take part in a limit on address space; the parent's watches
+    // too.
     if !LIMITS.contains(&role) {
         watchdog(role);
     }
@@ -176,7 +178,8 @@ fn exposer() {
     }
 }
 
-/// Gives up what root has: the right to read any process. The kernel lets nobody read a process with more rights.
+/// Gives up what root has: the right to read any process. The kernel lets nobody read a process with more
+/// rights.
 fn become_ordinary() {
     let mut capabilities = rustix::thread::capabilities(None).unwrap();
     capabilities.effective.remove(rustix::thread::CapabilitySet::SYS_PTRACE);
@@ -303,7 +306,8 @@ fn limited(limit: &str) {
             Segment::create(2).map(drop)
         }
         "as" => {
-            // What the process has already and a little more: enough to tell the error, far too little for the segment.
+            // What the process has already and a little more: enough to tell the error, far too little for
+            // the segment.
             lower(Resource::As, address_space_bytes() + (512 << 10));
             Segment::adopt(file, 2).map(drop)
         }

@@ -1,7 +1,7 @@
 //! How close the fabric comes to a raw socket, on this machine's loopback.
 //!
-//! Two threads, each on a cpu of its own, bounce 8 bytes and stream larger messages: over the fabric and over a
-//! raw spinning socket, in turn within one run, so that the ratio holds whatever else the machine does.
+//! Two threads, each on a cpu of its own, bounce 8 bytes and stream larger messages: over the fabric and over
+//! a raw spinning socket, in turn within one run, so that the ratio holds whatever else the machine does.
 //! `cargo run --release -p weft-tcp --example pingpong`
 
 use std::io::{ErrorKind, Read, Write};
@@ -100,8 +100,8 @@ fn raw_bounce(count: usize) -> f64 {
     )
 }
 
-/// Half a round trip of one thread that plays both ends: what the calls cost, without the way between two cpus.
-/// The best of many short runs, so that it can be read on a busy machine too.
+/// Half a round trip of one thread that plays both ends: what the calls cost, without the way between two
+/// cpus. The best of many short runs, so that it can be read on a busy machine too.
 fn raw_alone(count: usize) -> f64 {
     let (mut left, mut right) = raw_pair();
     let trip = |_| {

@@ -1,7 +1,7 @@
 //! What a process tells all others so that they can reach it: host, secret, port and every usable address.
 //!
-//! Cards travel through the process manager and come back as bytes from outside; [`Card::decode`] believes none
-//! of them before it has looked. No input or output here.
+//! Cards travel through the process manager and come back as bytes from outside; [`Card::decode`] believes
+//! none of them before it has looked. No input or output here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -75,8 +75,8 @@ impl Card {
         Ok(Card { host_name, host_identity, secret, port, barred, addresses })
     }
 
-    /// Where to dial, the likeliest first: the loopback on the same host and never from another, then networks
-    /// that both share, then all others. Order only saves time; reachability decides.
+    /// Where to dial, the likeliest first: the loopback on the same host and never from another, then
+    /// networks that both share, then all others. Order only saves time; reachability decides.
     pub(crate) fn dials_from(&self, here: &Host) -> Vec<SocketAddr> {
         let same_host = self.host_identity.shares_loopback(here.identity);
         let mut dials: Vec<&IpAddr> =

@@ -161,7 +161,7 @@ impl Door {
 
     /// Takes a connection from whichever listener has one.
     fn admit(&self) -> Result<OwnedFd, Errno> {
-        // Each time another comes first, so that a crowd at one cannot shut the others.
+        // Each time another comes first, so that a waiting threads at one cannot shut the others.
         let (before, after) = self.listeners.split_at(self.next_serial as usize % self.listeners.len());
         for listener in after.iter().chain(before) {
             match accept(listener) {

@@ -1,5 +1,5 @@
-//! Listening on chosen addresses only: a socket for each, all on one port. What the kernel does not listen on, no
-//! stranger can knock at.
+//! Listening on chosen addresses only: a socket for each, all on one port. What the kernel does not listen
+//! on, no stranger can knock at.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use crate::socket::{listen_at, local_address};
 
-/// Opens a listening socket at each of `addresses`, on the first port that is free at all of them. Returns the
-/// sockets with that port.
+/// Opens a listening socket at each of `addresses`, on the first port that is free at all of them. Returns
+/// the sockets with that port.
 ///
 /// With `ports` the search begins at `spread` steps into the range.
 ///

@@ -1,6 +1,7 @@
 //! The 32 bytes ahead of every message on an open connection.
 //!
-//! Written by one process and believed by no other before [`Frame::decode`] has looked at it. No input or output.
+//! Written by one process and believed by no other before [`Frame::decode`] has looked at it. No input or
+//! output.
 
 use fabric::Header;
 

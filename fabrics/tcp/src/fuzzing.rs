@@ -1,4 +1,5 @@
-//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is installed.
+//! Doors for the fuzzers of `ci/fuzz` into what this crate keeps to itself. Part of no build that is
+//! installed.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

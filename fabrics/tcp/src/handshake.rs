@@ -1,8 +1,8 @@
 //! What two processes say to each other before the first message: four texts of fixed length.
 //!
-//! The initiator shows that it holds the secret from the acceptor's card, and the acceptor shows that it is the
-//! process which put it there; so a stranger, or a wrong host that owns the same address, is found out before
-//! one byte is believed. The secret itself never travels. No input or output here.
+//! The initiator shows that it holds the secret from the acceptor's card, and the acceptor shows that it is
+//! the process which put it there; so a stranger, or a wrong host that owns the same address, is found out
+//! before one byte is believed. The secret itself never travels. No input or output here.
 //!
 //! ```text
 //! initiator                              acceptor
@@ -223,8 +223,8 @@ fn piece<const N: usize>(text: &[u8], at: usize) -> [u8; N] {
     piece
 }
 
-/// The version of everything that travels: this file, `frame.rs` and `card.rs`. The first 6 bytes of each text
-/// mean the same in every version.
+/// The version of everything that travels: this file, `frame.rs` and `card.rs`. The first 6 bytes of each
+/// text mean the same in every version.
 pub(crate) const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"WefT";
 
@@ -236,8 +236,8 @@ const MAGIC: [u8; 4] = *b"WefT";
 /// PROOF    40  8 mac [32]
 /// VERDICT   8
 /// ```
-/// All numbers are little-endian. A mac is HMAC-SHA-256 under the acceptor's secret over a label, the hello and
-/// the acceptor's nonce.
+/// All numbers are little-endian. A mac is HMAC-SHA-256 under the acceptor's secret over a label, the hello
+/// and the acceptor's nonce.
 pub(crate) const HELLO_BYTES: usize = 96;
 pub(crate) const ANSWER_BYTES: usize = 56;
 pub(crate) const PROOF_BYTES: usize = 40;

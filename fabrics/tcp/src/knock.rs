@@ -1,10 +1,10 @@
 //! How to tell a peer that computes from somebody else who listens and says nothing.
 //!
-//! Both take a connection, since kernels do that, and both are silent. But the peer's process has told its kernel to
-//! let nobody in who comes from a few source ports. Its card names them: they are *barred*. A foreign service lets
-//! them in like all others. So a greeting that stays without an answer is followed by a knock, a connection from a
-//! barred port: whoever lets it in is not the peer, and where nothing comes back, the peer is there and may take as
-//! long as it likes.
+//! Both take a connection, since kernels do that, and both are silent. But the peer's process has told its
+//! kernel to let nobody in who comes from a few source ports. Its card names them: they are *barred*. A
+//! foreign service lets them in like all others. So a greeting that stays without an answer is followed by a
+//! knock, a connection from a barred port: whoever lets it in is not the peer, and where nothing comes back,
+//! the peer is there and may take as long as it likes.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,8 +26,8 @@ pub(crate) enum Barred {
 }
 
 impl Barred {
-    /// Bars some ports at all listeners, anywhere in a range that kernels do not choose from. One that does not look
-    /// would make this process a stranger at its own address, so then none is named.
+    /// Bars some ports at all listeners, anywhere in a range that kernels do not choose from. One that does
+    /// not look would make this process a stranger at its own address, so then none is named.
     pub(crate) fn choose(listeners: &[OwnedFd], random: u16) -> Barred {
         let first = FIRST + random % SPREAD;
         let mut barring = listeners.iter().map(|one| memory::bar_source_ports(one.as_fd(), first, COUNT));
@@ -124,8 +124,8 @@ impl Trial {
 
 /// How many ports are barred: several, so that several processes of one host can knock at the same time.
 const COUNT: u16 = 4;
-/// Where barred ports are looked for: above those that need a privilege, below those that kernels choose unless
-/// told otherwise. Who comes from a barred port by chance dials again.
+/// Where barred ports are looked for: above those that need a privilege, below those that kernels choose
+/// unless told otherwise. Who comes from a barred port by chance dials again.
 const FIRST: u16 = 10_000;
 const SPREAD: u16 = 20_000;
 

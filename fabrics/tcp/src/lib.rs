@@ -1,14 +1,15 @@
 //! The tcp fabric: sockets and one poller.
 //!
-//! A connection to a peer is made at the first message, over whichever of the peer's addresses answers first with
-//! a proof that it is the peer. Then messages go out in one system call each, straight from where they are, and
-//! come in straight to where they go. `docs/wire-tcp.md` draws every byte.
+//! A connection to a peer is made at the first message, over whichever of the peer's addresses answers first
+//! with a proof that it is the peer. Then messages go out in one system call each, straight from where they
+//! are, and come in straight to where they go. `docs/wire-tcp.md` draws every byte.
 //!
 //! **Invariant:** the crate reads no environment and starts no thread, no call waits for another process, and
 //! nothing that a stranger sends to the listening port reaches the job.
 //!
-//! To read it: `frame`, `card` and `handshake` say what travels; `door` and `opening` are the two ends
-//! of a connection that is being made, `knock` tells a silent peer from a stranger, `link` is one that is made; `tcp` holds them all together.
+//! To read it: `frame`, `card` and `handshake` say what travels; `door` and `opening` are the two ends of a
+//! connection that is being made, `knock` tells a silent peer from a stranger, `link` is one that is made;
+//! `tcp` holds them all together.
 
 // A fabric tells its caller, who tells the person.
 #![deny(clippy::print_stderr)]

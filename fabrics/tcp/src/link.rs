@@ -1,12 +1,12 @@
 //! An open connection: messages out, messages in.
 //!
-//! Out: frame and payload leave in one system call, straight from the payload's memory. Where many small ones are
-//! posted in one turn, the kernel is asked to gather the later ones; they are given to it all the same, so that they
-//! arrive even if this process does nothing more.
+//! Out: frame and payload leave in one system call, straight from the payload's memory. Where many small ones
+//! are posted in one turn, the kernel is asked to gather the later ones; they are given to it all the same,
+//! so that they arrive even if this process does nothing more.
 //!
-//! In: small messages are read many at a time into the inbox that all connections share; a payload that is larger than
-//! what has come is read straight to where the sink wants it. A connection keeps 64 bytes of its own for what was cut
-//! in two.
+//! In: small messages are read many at a time into the inbox that all connections share; a payload that is
+//! larger than what has come is read straight to where the sink wants it. A connection keeps 64 bytes of its
+//! own for what was cut in two.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -156,22 +156,23 @@ impl Open {
         }
     }
 
-    /// How much of a payload one call takes. Of a short one that comes alone, half: then the other end begins to
-    /// read while the second half is still sent. Of others much, unless the kernel meters it out.
+    /// How much of a payload one call takes. Of a short one that comes alone, half: then the other end begins
+    /// to read while the second half is still sent. Of others much, unless the kernel meters it out.
     #[inline]
     fn call_bytes(&self, payload_bytes: usize) -> usize {
         let is_alone = payload_bytes <= 2 * CALL_BYTES && self.burst.posts <= 1;
         if is_alone || self.pace == Pace::Metered { CALL_BYTES } else { LONG_CALL_BYTES }
     }
 
-    /// Whether small messages wait in the kernel for others; [`stop_gathering`](Open::stop_gathering) sends them.
+    /// Whether small messages wait in the kernel for others; [`stop_gathering`](Open::stop_gathering) sends
+    /// them.
     #[inline]
     pub(crate) fn is_gathering(&self) -> bool {
         self.burst.is_gathered
     }
 
-    /// Of many small messages in one turn, the later ones go out together: then the kernel makes one packet of all
-    /// that come until the peer has taken the earlier ones, or until the next turn.
+    /// Of many small messages in one turn, the later ones go out together: then the kernel makes one packet
+    /// of all that come until the peer has taken the earlier ones, or until the next turn.
     #[cold]
     fn choose_gathering(&mut self, payload_bytes: usize) {
         let wanted = self.burst.is_long() && payload_bytes <= GATHERED_BYTES_MAX;
@@ -536,7 +537,8 @@ impl Cut {
     }
 }
 
-/// Where small messages are read, for all connections; between two turns it may hold what one of them has sent.
+/// Where small messages are read, for all connections; between two turns it may hold what one of them has
+/// sent.
 pub(crate) struct Inbox {
     buffer: Box<[u8]>,
     start: usize,
@@ -577,16 +579,16 @@ const LONG_CALL_BYTES: usize = 512 << 10;
 const POST_BYTES_MAX: usize = 512 << 10;
 /// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.
 const JOINED_BYTES_MAX: usize = 256;
-/// So many messages of one turn go out at once each. A program that exchanges a few and then computes has them all
-/// under way; one that sends a hundred to one peer cares for their number.
+/// So many messages of one turn go out at once each. A program that exchanges a few and then computes has
+/// them all under way; one that sends a hundred to one peer cares for their number.
 const SINGLE_POSTS: u8 = 8;
 /// Larger messages make packets of their own.
 const GATHERED_BYTES_MAX: usize = 4 << 10;
-/// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller would
-/// take fewer small messages per call.
+/// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller
+/// would take fewer small messages per call.
 const INBOX_BYTES: usize = 16 << 10;
-/// The same behind a large message: the frame of the next large one, with little of its payload, which is then
-/// copied only once.
+/// The same behind a large message: the frame of the next large one, with little of its payload, which is
+/// then copied only once.
 const STREAMING_BYTES: usize = 1 << 10;
 /// Payload bytes per read into their place.
 const LANDING_BYTES: usize = 128 << 10;

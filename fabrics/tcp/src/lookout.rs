@@ -1,8 +1,9 @@
-//! The lookout: how somebody who sleeps on another fabric's bell hears of what comes over tcp.
+//! The poller thread: how somebody who sleeps on another fabric's bell hears of what comes over tcp.
 //!
-//! A thread watches the poller's set for him, and rings. It watches only from when it is told that somebody goes to sleep, and until
-//! something has come once: who is awake looks himself, and no message costs the thread anything then. The kernel keeps count
-//! of that (a set within a set, `EPOLLONESHOT`), so telling is one call that wakes nobody, and what came a moment before is found by it.
+//! A thread watches the poller's set for him, and rings. It watches only from when it is told that somebody
+//! goes to sleep, and until something has come once: who is awake looks himself, and no message costs the
+//! thread anything then. The kernel keeps count of that (a set within a set, `EPOLLONESHOT`), so telling is
+//! one call that wakes nobody, and what came a moment before is found by it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -24,7 +25,7 @@ pub struct Lookout {
 }
 
 impl TcpBell {
-    /// A lookout over the fabric of this bell.
+    /// A poller thread over the fabric of this bell.
     ///
     /// # Errors
     /// What the system says where it has no descriptors left.
@@ -48,8 +49,8 @@ impl TcpBell {
 }
 
 impl Lookout {
-    /// Somebody goes to sleep who has armed the bell: [`Lookout::wait`] ends once, when something has come or if it is there already.
-    /// False where the system does not do it.
+    /// Somebody goes to sleep who has armed the bell: [`Lookout::wait`] ends once, when something has come or
+    /// if it is there already. False where the system does not do it.
     #[must_use]
     pub fn arm(&self) -> bool {
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;

@@ -1,16 +1,16 @@
 //! The only file of this crate that touches memory by address: system calls that read from a [`Payload`] and
 //! write into a [`UserMemory`], and the small program that a listening socket is given.
 //!
-//! Payload and user memory are claims that others may break at any time, so no slice is ever made of them; the kernel gets the
-//! address and the length, as it would from C.
+//! Payload and user memory are claims that others may break at any time, so no slice is ever made of them;
+//! the kernel gets the address and the length, as it would from C.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use fabric::{Payload, UserMemory};
 use rustix::io::Errno;
 
-/// Sends `first`, then as much of `payload` as the socket takes, in one call. Returns the number of bytes taken of
-/// both together.
+/// Sends `first`, then as much of `payload` as the socket takes, in one call. Returns the number of bytes
+/// taken of both together.
 #[inline]
 pub(crate) fn send_both(socket: BorrowedFd<'_>, first: &[u8], payload: Payload<'_>) -> Result<usize, Errno> {
     let mut parts = [
@@ -26,8 +26,9 @@ pub(crate) fn send_both(socket: BorrowedFd<'_>, first: &[u8], payload: Payload<'
         msg_controllen: 0,
         msg_flags: 0,
     };
-    // SAFETY: the first part is a live slice, the second is allocated by the promise given to `Payload::claim`;
-    // the kernel only reads both (the casts to `*mut` are for C's declaration), and keeps neither after the call.
+    // SAFETY: the first part is a live slice, the second is allocated by the promise given to
+    // `Payload::claim`; the kernel only reads both (the casts to `*mut` are for C's declaration), and keeps
+    // neither after the call.
     outcome(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) })
 }
 
@@ -35,13 +36,13 @@ pub(crate) fn send_both(socket: BorrowedFd<'_>, first: &[u8], payload: Payload<'
 #[inline]
 pub(crate) fn send(socket: BorrowedFd<'_>, payload: Payload<'_>) -> Result<usize, Errno> {
     let (start, bytes) = (payload.start().cast(), payload.bytes());
-    // SAFETY: `start..start + bytes` is allocated by the promise given to `Payload::claim`; the kernel only reads
-    // it, and not after the call.
+    // SAFETY: `start..start + bytes` is allocated by the promise given to `Payload::claim`; the kernel only
+    // reads it, and not after the call.
     outcome(unsafe { libc::send(socket.as_raw_fd(), start, bytes, libc::MSG_NOSIGNAL) })
 }
 
-/// Receives at most `bytes` bytes into `room` from `offset` on, cut to the room there is. Returns the number of
-/// bytes that came; 0 is the end of the stream, so there must be room.
+/// Receives at most `bytes` bytes into `room` from `offset` on, cut to the room there is. Returns the number
+/// of bytes that came; 0 is the end of the stream, so there must be room.
 #[inline]
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
@@ -56,8 +57,8 @@ pub(crate) fn receive(
     outcome(unsafe { libc::recv(socket.as_raw_fd(), part.start().cast(), part.bytes(), 0) })
 }
 
-/// Tells the kernel to drop whatever comes to this listener from the source ports `first` and up, `count` of them.
-/// An error where the kernel does not do it, also where it only says that it does.
+/// Tells the kernel to drop whatever comes to this listener from the source ports `first` and up, `count` of
+/// them. An error where the kernel does not do it, also where it only says that it does.
 pub(crate) fn bar_source_ports(listener: BorrowedFd<'_>, first: u16, count: u16) -> Result<(), Errno> {
     let step = |code: u32, jump: [u8; 2], value: u32| libc::sock_filter {
         code: code as u16,
@@ -77,8 +78,8 @@ pub(crate) fn bar_source_ports(listener: BorrowedFd<'_>, first: u16, count: u16)
     let described = libc::sock_fprog { len: steps as u16, filter: program.as_mut_ptr() };
     set_option(listener, libc::SO_ATTACH_FILTER, &described)?;
     let mut kept: libc::socklen_t = 0;
-    // SAFETY: with a length of 0 the kernel writes nothing but the number of steps it keeps, into `kept`, which is
-    // a live local.
+    // SAFETY: with a length of 0 the kernel writes nothing but the number of steps it keeps, into `kept`,
+    // which is a live local.
     let answer = unsafe {
         libc::getsockopt(
             listener.as_raw_fd(),
@@ -98,8 +99,8 @@ pub(crate) fn stop_looking(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 
 fn set_option<T>(socket: BorrowedFd<'_>, option: i32, value: &T) -> Result<(), Errno> {
     let (start, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: `value` is live, and so is the program that a `sock_fprog` names, in the only call that gives one;
-    // the kernel only reads both, and not after the call.
+    // SAFETY: `value` is live, and so is the program that a `sock_fprog` names, in the only call that gives
+    // one; the kernel only reads both, and not after the call.
     let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, start, bytes) };
     outcome(answer as isize).map(|_| ())
 }

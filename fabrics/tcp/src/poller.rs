@@ -1,8 +1,8 @@
 //! The one poller of a fabric, and the bell that threads sleep on.
 //!
-//! Everything a fabric waits for is registered in one epoll set, level-triggered, so that an event which was not
-//! dealt with comes again. Of several sleeping threads one watches the set, the leader, and the others wait for
-//! it: so no thread can eat the wake-up of another.
+//! Everything a fabric waits for is registered in one epoll set, level-triggered, so that an event which was
+//! not dealt with comes again. Of several sleeping threads one watches the set, the leader, and the others
+//! wait for it: so no thread can eat the wake-up of another.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,8 @@ impl TcpBell {
         &self.poller
     }
 
-    /// From now on sleepers wake also when something is written to this, which nobody reads: each write wakes once.
+    /// From now on sleepers wake also when something is written to this, which nobody reads: each write wakes
+    /// once.
     ///
     /// # Errors
     /// What the system says where it cannot be watched.

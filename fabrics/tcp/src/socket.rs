@@ -1,5 +1,5 @@
-//! Small steps with sockets that several files take: listen, dial, look whether a dial got through, read a text of
-//! known length. Every socket is non-blocking and closed on exec.
+//! Small steps with sockets that several files take: listen, dial, look whether a dial got through, read a
+//! text of known length. Every socket is non-blocking and closed on exec.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -11,10 +11,11 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, so
 
 use crate::memory;
 
-/// Opens the one listening socket of a process, for IPv6 and IPv4 where there are both. Returns it with its port.
+/// Opens the one listening socket of a process, for IPv6 and IPv4 where there are both. Returns it with its
+/// port.
 ///
-/// With `ports` the search begins at `spread` steps into the range, so that the processes of one host do not all
-/// try the same.
+/// With `ports` the search begins at `spread` steps into the range, so that the processes of one host do not
+/// all try the same.
 ///
 /// # Errors
 /// The last reason for which a port could not be had.
@@ -60,8 +61,8 @@ pub(crate) fn listen_at(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(listener)
 }
 
-/// Begins to connect, with the plain congestion control if the other end `is_same_machine`. The outcome is asked for
-/// with [`is_connected`].
+/// Begins to connect, with the plain congestion control if the other end `is_same_machine`. The outcome is
+/// asked for with [`is_connected`].
 pub(crate) fn dial(to: SocketAddr, is_same_machine: bool) -> Result<OwnedFd, Errno> {
     let socket = stream(&to)?;
     prepare(&socket)?;
@@ -142,8 +143,8 @@ fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
 
-/// A host that has vanished without a word is noticed on an idle connection after that time: of three thirds, behind the first of
-/// which it is asked, and again after the second. The kernel counts whole seconds.
+/// A host that has vanished without a word is noticed on an idle connection after that time: of three thirds,
+/// behind the first of which it is asked, and again after the second. The kernel counts whole seconds.
 pub(crate) fn probe(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
     let third = Duration::from_secs((timeout.as_secs() / 3).max(1));
     sockopt::set_socket_keepalive(socket, true)?;
@@ -157,24 +158,25 @@ pub(crate) fn probe(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
 pub(crate) enum Pace {
     /// As soon as the other end has room.
     Unmetered,
-    /// At a rate that the congestion control works out from earlier answers. Large calls confuse it: between two
-    /// processes of one machine it settles at a third of what the machine can do.
+    /// At a rate that the congestion control works out from earlier answers. Large calls confuse it: between
+    /// two processes of one machine it settles at a third of what the machine can do.
     Metered,
 }
 
-/// Which congestion control a connection gets. Between machines that is the administrator's choice. Within one
-/// machine there is no network whose congestion must be found out, and a control that meters gives way to the
-/// plain one, which every kernel has and lets everybody choose.
+/// Which congestion control a connection gets. Between machines that is the administrator's choice. Within
+/// one machine there is no network whose congestion must be found out, and a control that meters gives way to
+/// the plain one, which every kernel has and lets everybody choose.
 ///
-/// It has to be chosen before the connection is made: a metering control leaves its mark on a socket for good.
+/// It has to be chosen before the connection is made: a metering control leaves its mark on a socket for
+/// good.
 pub(crate) struct Controls {
     /// The administrator's choice.
     usual: String,
 }
 
 impl Controls {
-    /// Reads the administrator's choice. Whoever comes in at one of the listeners gets the plain one until it is
-    /// known where it comes from.
+    /// Reads the administrator's choice. Whoever comes in at one of the listeners gets the plain one until it
+    /// is known where it comes from.
     pub(crate) fn of(listeners: &[OwnedFd]) -> Controls {
         let usual = listeners.first().and_then(|one| sockopt::tcp_congestion(one).ok());
         let controls = Controls { usual: usual.unwrap_or_default() };

@@ -17,8 +17,8 @@ pub(crate) fn unanswered(socket: &OwnedFd) -> Unanswered {
     // SAFETY: an all-zero `tcp_info` is a valid value of that plain C structure.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as it is borrowed; the kernel writes at most `bytes` bytes to `info`, which is as
-    // long, and their number to `bytes`.
+    // SAFETY: the descriptor is open as long as it is borrowed; the kernel writes at most `bytes` bytes to
+    // `info`, which is as long, and their number to `bytes`.
     let asked = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -46,7 +46,8 @@ mod tests {
     use super::*;
     use crate::tcp::silence::{Silence, TIMES_MIN};
 
-    /// Its kernel answers each question for room, so that now and then there is one question without an answer, and not two.
+    /// Its kernel answers each question for room, so that now and then there is one question without an
+    /// answer, and not two.
     #[test]
     fn a_host_whose_process_reads_nothing_answers() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -51,7 +51,8 @@ fn who_leaves_says_goodbye_and_may_live_on() {
     assert!(left.heard.lost.is_empty(), "{:?}", left.heard.lost);
 }
 
-/// One dials and leaves after each number of turns: whenever the other has taken the connection, it finds a goodbye there.
+/// One dials and leaves after each number of turns: whenever the other has taken the connection, it finds a
+/// goodbye there.
 #[test]
 fn who_leaves_while_it_dials_is_not_lost() {
     let (mut taken, mut turns) = (0, 0);

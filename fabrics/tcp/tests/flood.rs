@@ -1,4 +1,5 @@
-//! A flood of strangers is bounded. In a program of its own, since it counts the descriptors of the whole process.
+//! A flood of strangers is bounded. In a program of its own, since it counts the descriptors of the whole
+//! process.
 
 mod common;
 

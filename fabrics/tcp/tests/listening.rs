@@ -1,5 +1,5 @@
-//! What the kernel itself says of the listening sockets: on the chosen interfaces only, one port, and gone with the
-//! fabric. In a program of its own, since it looks at all sockets of the process.
+//! What the kernel itself says of the listening sockets: on the chosen interfaces only, one port, and gone
+//! with the fabric. In a program of its own, since it looks at all sockets of the process.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::fs;
 use common::{Process, until};
 use tcp::{Settings, Tcp};
 
-/// The local addresses of this process' listening sockets, as the kernel writes them: address and port in hex.
+/// The local addresses of this process' listening sockets, as the kernel writes them: address and port in
+/// hex.
 fn listening() -> Vec<String> {
     let sockets: Vec<String> = common::open_descriptors()
         .iter()
@@ -27,7 +28,8 @@ fn listening() -> Vec<String> {
     found
 }
 
-/// Whether such an address is one of the loopback: 127.x.x.x, or ::1, with its words in the order of the machine.
+/// Whether such an address is one of the loopback: 127.x.x.x, or ::1, with its words in the order of the
+/// machine.
 fn is_loopback(address: &str) -> bool {
     let address = address.split(':').next().unwrap_or_default();
     let bytes: Vec<u8> = (0..address.len() / 8)

@@ -26,8 +26,8 @@ fn the_first_message_makes_the_connection() {
 
 #[test]
 fn both_dial_at_the_same_moment() {
-    // Each round takes another number of polls on either side before the other may go on, so that the two dials
-    // cross at every step of the handshake.
+    // Each round takes another number of polls on either side before the other may go on, so that the two
+    // dials cross at every step of the handshake.
     for (left_lead, right_lead) in (0..8).flat_map(|left| (0..8).map(move |right| (left, right))) {
         let mut pair = [Process::open(3), Process::open(4)];
         let [left, right] = &mut pair;

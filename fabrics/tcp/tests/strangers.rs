@@ -1,5 +1,5 @@
-//! Whoever else knocks at the port: silence, garbage, hostile texts, thousands of connections. The job does not
-//! notice.
+//! Whoever else knocks at the port: silence, garbage, hostile texts, thousands of connections. The job does
+//! not notice.
 
 mod common;
 

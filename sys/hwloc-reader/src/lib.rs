@@ -1,11 +1,14 @@
-//! `libweft_hwloc.so`: asks hwloc what this machine is, and writes the answer as text into memory of the caller.
+//! `libweft_hwloc.so`: asks hwloc what this machine is, and writes the answer as text into memory of the
+//! caller.
 //!
-//! The crate `hwloc2` links libhwloc, so that whatever contains it cannot start where libhwloc is not installed. This
-//! library is the only thing that contains it; weft loads it when it wants to know, and does without where it cannot.
+//! The crate `hwloc2` links libhwloc, so that whatever contains it cannot start where libhwloc is not
+//! installed. This library is the only thing that contains it; weft loads it when it wants to know, and does
+//! without where it cannot.
 //!
-//! Parts of `hwloc2` must not be called. `Display`, `name` and asking for NUMA nodes by type write or free memory that is
-//! not theirs, or panic; sets of cpus point into the topology and must not outlive it. NUMA nodes are found by what they
-//! are near to: cpus with the same set of nodes are one part, and hwloc knows the memory of an object with these cpus.
+//! Parts of `hwloc2` must not be called. `Display`, `name` and asking for NUMA nodes by type write or free
+//! memory that is not theirs, or panic; sets of cpus point into the topology and must not outlive it. NUMA
+//! nodes are found by what they are near to: cpus with the same set of nodes are one part, and hwloc knows
+//! the memory of an object with these cpus.
 //!
 //! **Invariant:** nothing of hwloc is kept; all of it is copied into text before the topology is dropped.
 
@@ -15,9 +18,10 @@ use std::panic::catch_unwind;
 
 use hwloc2::{ObjectType, Topology, TopologyFlag, TopologyObject};
 
-/// Writes the tree of this machine, in the text form of `topology::Machine`, to `buffer`, which has room for `bytes`.
-/// Answers how many bytes the text has: where that is more than there is room for, nothing was written. Below zero there
-/// is no answer: -1 where hwloc cannot tell, -2 where the caller wants another version of the text than this one.
+/// Writes the tree of this machine, in the text form of `topology::Machine`, to `buffer`, which has room for
+/// `bytes`. Answers how many bytes the text has: where that is more than there is room for, nothing was
+/// written. Below zero there is no answer: -1 where hwloc cannot tell, -2 where the caller wants another
+/// version of the text than this one.
 ///
 /// # Safety
 /// `buffer` is valid for writing `bytes` bytes, and nobody else touches these meanwhile.
@@ -29,7 +33,8 @@ pub unsafe extern "C" fn weft_hwloc_machine(version: u32, buffer: *mut u8, bytes
     // A panic must not reach the caller, who may not be Rust.
     let Some(text) = catch_unwind(describe).ok().flatten() else { return NO_ANSWER };
     if text.len() <= bytes {
-        // SAFETY: the caller vouches for `bytes` bytes at `buffer`, the text has no more, and it is our own memory.
+        // SAFETY: the caller vouches for `bytes` bytes at `buffer`, the text has no more, and it is our own
+        // memory.
         unsafe { buffer.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
     }
     text.len() as i64

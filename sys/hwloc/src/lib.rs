@@ -1,12 +1,12 @@
 //! What hwloc says of this machine, as a text, through `libweft_hwloc.so`.
 //!
-//! That library links libhwloc; nothing else does, so that programs start where libhwloc is not installed. It is loaded
-//! at the first question, from beside the file that this code is in: the library `libmpi_abi.so.1` of a program, or the
-//! command `weft`; a Rust program that contains weft finds it where the system looks for libraries. That it cannot be
-//! loaded is an ordinary answer.
+//! That library links libhwloc; nothing else does, so that programs start where libhwloc is not installed. It
+//! is loaded at the first question, from beside the file that this code is in: the library `libmpi_abi.so.1`
+//! of a program, or the command `weft`; a Rust program that contains weft finds it where the system looks for
+//! libraries. That it cannot be loaded is an ordinary answer.
 //!
-//! **Invariant:** nothing is trusted that comes back: a length is checked, and the text is for [`describe`]'s caller to
-//! doubt.
+//! **Invariant:** nothing is trusted that comes back: a length is checked, and the text is for [`describe`]'s
+//! caller to doubt.
 
 use std::path::{Path, PathBuf};
 
@@ -80,10 +80,11 @@ pub fn describe_by(library: &Path) -> Result<String, NoAnswer> {
         let reason = error.to_string();
         NoAnswer::NotLoaded { library: library.to_owned(), reason }
     };
-    // SAFETY: its name is that of our own library, which does nothing when it is loaded; libhwloc, which comes with it, is
-    // made for being loaded by anybody.
+    // SAFETY: its name is that of our own library, which does nothing when it is loaded; libhwloc, which
+    // comes with it, is made for being loaded by anybody.
     let loaded = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.map_err(refused)?;
-    // SAFETY: this is the type that the library declares for this name; another version of the call is refused by it.
+    // SAFETY: this is the type that the library declares for this name; another version of the call is
+    // refused by it.
     let call: Symbol<Call> = unsafe { loaded.get(CALL.as_bytes()) }.map_err(refused)?;
     let call = *call;
     // hwloc may keep its plug-ins and their threads.
@@ -107,8 +108,8 @@ pub fn describe_by(library: &Path) -> Result<String, NoAnswer> {
     Err(NoAnswer::Unreadable)
 }
 
-/// Where the library may be: beside the file that this code is in, in the `lib` beside the `bin` that a program is in, and
-/// where cargo puts it.
+/// Where the library may be: beside the file that this code is in, in the `lib` beside the `bin` that a
+/// program is in, and where cargo puts it.
 fn folders() -> Vec<PathBuf> {
     let Some(folder) = file_of_this_code().and_then(|file| Some(file.parent()?.to_owned())) else {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! What a program has its signals do stays as it is while a foreign library is loaded.
 //!
-//! Constructors of libraries that providers link to take signals for themselves: libinfinipath those that end a process, to write a
-//! file with a backtrace into the working directory.
+//! Constructors of libraries that providers link to take signals for themselves: libinfinipath those that end
+//! a process, to write a file with a backtrace into the working directory.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -19,15 +19,16 @@ impl Dispositions {
 impl Drop for Dispositions {
     fn drop(&mut self) {
         for (signal, before) in &self.0 {
-            // Two signals cannot be set, and one that nobody has changed stays untouched, as other threads may set it now.
+            // Two signals cannot be set, and one that nobody has changed stays untouched, as other threads
+            // may set it now.
             let is_as_before = |now: libc::sigaction| {
                 (now.sa_sigaction, now.sa_flags) == (before.sa_sigaction, before.sa_flags)
             };
             if of(*signal).is_none_or(is_as_before) {
                 continue;
             }
-            // SAFETY: a disposition that the system has given, for the signal it was given for; its function was the program's
-            // choice then and stays so.
+            // SAFETY: a disposition that the system has given, for the signal it was given for; its function
+            // was the program's choice then and stays so.
             unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
         }
     }

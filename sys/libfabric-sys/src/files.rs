@@ -1,6 +1,6 @@
-//! The files in `/dev/shm` by which the endpoints of the provider shm are reached. A process that is killed leaves its own there, some
-//! megabytes each, and nobody takes it away. So the name of a file says whose it is, and whoever opens an endpoint takes away
-//! those of processes that are no more.
+//! The files in `/dev/shm` by which the endpoints of the provider shm are reached. A process that is killed
+//! leaves its own there, some megabytes each, and nobody takes it away. So the name of a file says whose it
+//! is, and whoever opens an endpoint takes away those of processes that are no more.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -36,7 +36,8 @@ impl Owner {
         parts.next().map(|_| owner)
     }
 
-    /// Whether it is certain that there is no such process any more, for one who counts processes in `namespace`.
+    /// Whether it is certain that there is no such process any more, for one who counts processes in
+    /// `namespace`.
     fn is_gone(self, namespace: u64) -> bool {
         self.namespace == namespace && start_of(self.pid).is_ok_and(|start| start != Some(self.start))
     }

@@ -13,7 +13,8 @@ pub struct Found {
     pub provider: String,
     /// The domain's name: mostly that of a network card, or of an interface.
     pub domain: String,
-    /// The name of the network, which those have in common that can reach each other, as far as the provider knows.
+    /// The name of the network, which those have in common that can reach each other, as far as the provider
+    /// knows.
     pub fabric: String,
     /// The kind of its addresses.
     pub address_format: AddressFormat,
@@ -24,7 +25,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// All ways with reliable-datagram endpoints, those that do not fit too; each once, in the library's order.
+    /// All ways with reliable-datagram endpoints, those that do not fit too; each once, in the library's
+    /// order.
     ///
     /// # Errors
     /// What the library said. That there is nothing is no error.
@@ -136,7 +138,8 @@ impl Offer {
     /// The network card, where the provider tells of one.
     #[must_use]
     pub fn nic(&self) -> Option<Nic> {
-        // SAFETY: the structure is whole; `part` looks at pointers before it follows them, and all of these are its own.
+        // SAFETY: the structure is whole; `part` looks at pointers before it follows them, and all of these
+        // are its own.
         let (device, bus, link) = unsafe {
             let nic = self.part((*self.info()).nic)?;
             (self.part(nic.device_attr), self.part(nic.bus_attr), self.part(nic.link_attr))

@@ -1,8 +1,9 @@
-//! The inline functions of libfabric's headers that are used here, once more in Rust, so that they are inlined here too.
+//! The inline functions of libfabric's headers that are used here, once more in Rust, so that they are
+//! inlined here too.
 //!
-//! Each takes an operation out of an object's table and calls it. A table without the operation, which libfabric never
-//! hands out, answers `-FI_ENOSYS`; so does a table that ends before an operation, where not every provider has it. The
-//! test `header` compares all of them with the originals.
+//! Each takes an operation out of an object's table and calls it. A table without the operation, which
+//! libfabric never hands out, answers `-FI_ENOSYS`; so does a table that ends before an operation, where not
+//! every provider has it. The test `header` compares all of them with the originals.
 
 #![allow(clippy::too_many_arguments)]
 
@@ -22,7 +23,8 @@ macro_rules! call {
     };
 }
 
-/// An operation of a table that may be missing, or be one of those times when it had fewer operations: its `size` tells.
+/// An operation of a table that may be missing, or be one of those times when it had fewer operations: its
+/// `size` tells.
 macro_rules! listed {
     ($table:expr, $type:ty, $field:ident) => {{
         let table: *const $type = $table;
@@ -33,8 +35,8 @@ macro_rules! listed {
 /// Defines functions: for each its name, parameters, answer, and the operation with what it is called with.
 ///
 /// # Safety
-/// Of all of them: as for the original, of which the manual page `fi_…(3)` of the same name tells; objects are open
-/// and of the right kind, and memory lasts until the operation has completed.
+/// Of all of them: as for the original, of which the manual page `fi_…(3)` of the same name tells; objects
+/// are open and of the right kind, and memory lasts until the operation has completed.
 macro_rules! inline {
     ($(fn $name:ident($($parameter:ident: $type:ty),*) -> $answer:ty { $object:expr => $($argument:expr),* })*) => {$(
         #[doc = concat!("`", stringify!($name), "`.")]

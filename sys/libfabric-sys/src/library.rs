@@ -85,8 +85,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads the library called `name`, a path or a soname; [`SONAME`] is the usual one. It is never unloaded:
-    /// providers have threads. What signals do in this process stays as it is.
+    /// Loads the library called `name`, a path or a soname; [`SONAME`] is the usual one. It is never
+    /// unloaded: providers have threads. What signals do in this process stays as it is.
     ///
     /// # Errors
     /// [`LibfabricError::NotLoaded`], [`LibfabricError::NotFitting`].
@@ -109,8 +109,8 @@ impl Library {
         let version: GetVersion = found.take(c"fi_version", c"FABRIC_1.0")?;
         // SAFETY: the function takes nothing and may be called at any time.
         found.version = Some(Version::decode(unsafe { version() }));
-        // The interface of each as it was in the version of the headers. Layouts of what these functions hand out have
-        // changed since, and a newer library has the old ones under their old versions only.
+        // The interface of each as it was in the version of the headers. Layouts of what these functions hand
+        // out have changed since, and a newer library has the old ones under their old versions only.
         Ok(Library {
             getinfo: found.take(c"fi_getinfo", c"FABRIC_1.3")?,
             freeinfo: found.take(c"fi_freeinfo", c"FABRIC_1.3")?,
@@ -188,8 +188,8 @@ impl Loaded {
                 wanted: wanted.to_str().unwrap_or_default(),
             });
         }
-        // SAFETY: `Function` is a pointer to a function, which has the size of an address; that the function of this
-        // name and version has that type is what `TYPES` below checks against the bindings.
+        // SAFETY: `Function` is a pointer to a function, which has the size of an address; that the function
+        // of this name and version has that type is what `TYPES` below checks against the bindings.
         Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 }
@@ -293,7 +293,8 @@ mod tests {
         }
     }
 
-    /// A library that says to be libfabric 1.4, with these functions under these versions; `None` without a C compiler.
+    /// A library that says to be libfabric 1.4, with these functions under these versions; `None` without a C
+    /// compiler.
     fn compile(folder: &Path, number: usize, versions: &str) -> Option<PathBuf> {
         let [source, script, library] =
             ["c", "map", "so"].map(|ending| folder.join(format!("older{number}.{ending}")));

@@ -1,11 +1,12 @@
 //! A provider in Rust that demands whatever real ones may demand and no software provider does. For tests.
 //!
-//! It fills the same tables that libfabric's providers fill, so everything above runs as it does on hardware. What [`Rules`]
-//! say is enforced: a call that breaks one fails, and [`broken_rules`] tells of it. All endpoints of a thread are one network;
-//! [`library`] begins a new one. Nothing moves but when a queue is read, and what happens is the same every time.
+//! It fills the same tables that libfabric's providers fill, so everything above runs as it does on hardware.
+//! What [`Rules`] say is enforced: a call that breaks one fails, and [`broken_rules`] tells of it. All
+//! endpoints of a thread are one network; [`library`] begins a new one. Nothing moves but when a queue is
+//! read, and what happens is the same every time.
 //!
-//! `network` is the model, with no C in it but addresses, `one_sided` its part about memory of others, with `atomics`;
-//! `tables` is what C would call, `offers` what it would find.
+//! `network` is the model, with no C in it but addresses, `one_sided` its part about memory of others, with
+//! `atomics`; `tables` is what C would call, `offers` what it would find.
 
 use std::cell::RefCell;
 
@@ -31,7 +32,8 @@ pub struct Rules {
     pub by_address: bool,
     /// `FI_MR_PROV_KEY`: the provider chooses the keys.
     pub provider_keys: bool,
-    /// Whether memory that begins at the same place has the same key, as where the provider caches registrations.
+    /// Whether memory that begins at the same place has the same key, as where the provider caches
+    /// registrations.
     pub shares_keys: bool,
     /// `FI_MR_ENDPOINT`: registrations are bound to the endpoint and enabled.
     pub by_endpoint: bool,
@@ -51,22 +53,24 @@ pub struct Rules {
     pub busy_percent: u64,
     /// Of a hundred sends, reads, writes and atomics, so many fail.
     pub failing_percent: u64,
-    /// An endpoint, by its address, that has died: whatever goes there fails, and of what was injected the error names
-    /// nobody.
+    /// An endpoint, by its address, that has died: whatever goes there fails, and of what was injected the
+    /// error names nobody.
     pub dead: Option<u64>,
     /// Whether each error is told twice.
     pub tells_twice: bool,
-    /// Of a hundred messages, so many are cut on the way into a receive buffer: the error names the buffer, which comes
-    /// back no more.
+    /// Of a hundred messages, so many are cut on the way into a receive buffer: the error names the buffer,
+    /// which comes back no more.
     pub cut_percent: u64,
     /// Registrations that there may be at a time.
     pub regions_max: usize,
     /// Completions that a queue holds; while it is full, nothing is taken.
     pub queue_entries: usize,
-    /// Places at each endpoint, of which a receive takes one, and a message that came before its receive; a message that has a
-    /// place needs no other when it is received. Whoever sends is told to come again where messages have all of them.
+    /// Places at each endpoint, of which a receive takes one, and a message that came before its receive; a
+    /// message that has a place needs no other when it is received. Whoever sends is told to come again where
+    /// messages have all of them.
     pub receives_max: usize,
-    /// Whether completions are told in another order than they happened, and memory of peers is used in another order.
+    /// Whether completions are told in another order than they happened, and memory of peers is used in
+    /// another order.
     pub reorders: bool,
     /// What is offered.
     pub domains: &'static [Domain],
@@ -143,14 +147,16 @@ thread_local! {
     static NETWORK: RefCell<Network> = RefCell::new(Network::new(Rules::NONE));
 }
 
-/// A library with that provider alone, on a network of its own; what this thread had of another must be closed.
+/// A library with that provider alone, on a network of its own; what this thread had of another must be
+/// closed.
 #[must_use]
 pub fn library(rules: Rules) -> Library {
     NETWORK.set(Network::new(rules));
     tables::library()
 }
 
-/// Other rules from now on; those about memory and sizes are agreed on when an endpoint is opened and must stay.
+/// Other rules from now on; those about memory and sizes are agreed on when an endpoint is opened and must
+/// stay.
 pub fn change(by: impl FnOnce(&mut Rules)) {
     NETWORK.with_borrow_mut(|network| by(&mut network.rules));
 }

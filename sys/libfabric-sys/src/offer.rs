@@ -19,14 +19,17 @@ pub struct Offer {
 /// What is asked of a provider besides what is asked of all.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Wanted<'a> {
-    /// The provider's name, as `tcp;ofi_rxm`, or a part of it where none is called so; any that fits where it is `None`.
+    /// The provider's name, as `tcp;ofi_rxm`, or a part of it where none is called so; any that fits where it
+    /// is `None`.
     pub provider: Option<&'a str>,
     /// The domain's name, as `mlx5_0`, where there are several cards.
     pub domain: Option<&'a str>,
-    /// To have memory registered the way RDMA hardware demands it: by the provider's keys and virtual addresses, and for
-    /// local use too. Software providers do not demand it but do it when asked, which is how it is tested.
+    /// To have memory registered the way RDMA hardware demands it: by the provider's keys and virtual
+    /// addresses, and for local use too. Software providers do not demand it but do it when asked, which is
+    /// how it is tested.
     pub strict_memory: bool,
-    /// Writes to remote memory and atomics too, where the provider has them. Who has none is offered nevertheless; [`Terms`] tell.
+    /// Writes to remote memory and atomics too, where the provider has them. Who has none is offered
+    /// nevertheless; [`Terms`] tell.
     pub one_sided: bool,
 }
 
@@ -48,14 +51,16 @@ impl Asked {
 }
 
 impl Offer {
-    /// All offers of a reliable-datagram endpoint with messages, reads of remote memory and receive buffers for many
-    /// messages, the best first. Takes tens to hundreds of milliseconds in libraries with many providers.
+    /// All offers of a reliable-datagram endpoint with messages, reads of remote memory and receive buffers
+    /// for many messages, the best first. Takes tens to hundreds of milliseconds in libraries with many
+    /// providers.
     ///
     /// # Errors
     /// What the library said. That nothing is offered is no error.
     pub fn find(library: Library, wanted: Wanted<'_>) -> Result<Vec<Offer>, LibfabricError> {
         let offers = Offer::find_named(library, wanted)?;
-        // Some libraries do not find under its name what they offer without (`tcp;ofi_rxm` of that in Intel MPI).
+        // Some libraries do not find under its name what they offer without (`tcp;ofi_rxm` of that in Intel
+        // MPI).
         let (mut offers, wanted) = match wanted.provider {
             Some(name) if offers.is_empty() => {
                 let any = Wanted { provider: None, ..wanted };
@@ -84,8 +89,9 @@ impl Offer {
         Ok(offers)
     }
 
-    /// The same offers in the same order, each with writes and atomics if its provider has them: who lacks what is asked for
-    /// does not answer, and must not be lost for that. The further calls take less than a millisecond each.
+    /// The same offers in the same order, each with writes and atomics if its provider has them: who lacks
+    /// what is asked for does not answer, and must not be lost for that. The further calls take less than a
+    /// millisecond each.
     fn enrich(offers: Vec<Offer>, library: Library, wanted: Wanted<'_>) -> Vec<Offer> {
         let ask = |asked| Offer::ask(library, wanted, asked).unwrap_or_default();
         let mut richer = ask(Asked::ATOMICS);
@@ -111,8 +117,8 @@ impl Offer {
         let version = library.spoken().encode();
         // The first call begins the providers.
         let dispositions = Dispositions::keep();
-        // SAFETY: the hints are the library's own structure, filled with what it may hold; no node and no service are
-        // named; `list` is valid for writing.
+        // SAFETY: the hints are the library's own structure, filled with what it may hold; no node and no
+        // service are named; `list` is valid for writing.
         let answer = unsafe {
             (library.getinfo)(version, std::ptr::null(), std::ptr::null(), 0, hints.info.as_ptr(), &mut list)
         };
@@ -136,7 +142,8 @@ impl Offer {
 
     /// The structure in which wishes are told. Only the library may make one: its size is the library's.
     fn hints(library: Library, wanted: Wanted<'_>, asked: Asked) -> Result<Offer, LibfabricError> {
-        // SAFETY: without anything to copy the function makes an empty structure, with all the parts that it has.
+        // SAFETY: without anything to copy the function makes an empty structure, with all the parts that it
+        // has.
         let info = unsafe { (library.dupinfo)(std::ptr::null()) };
         let Some(info) = NonNull::new(info) else { return Err(library.refused("fi_dupinfo", -FI_ENOMEM)) };
         let hints = Offer { library, info, delivers: false };
@@ -190,11 +197,12 @@ impl Offer {
         Some(offer)
     }
 
-    /// Endpoints of shm are files, named after the number of their process where nobody names them. What a killed process has
-    /// left would then stand in the way of a later one with the same number.
+    /// Endpoints of shm are files, named after the number of their process where nobody names them. What a
+    /// killed process has left would then stand in the way of a later one with the same number.
     fn choose_name(&mut self) {
         let mut random = [0_u8; 8];
-        // SAFETY: the buffer is as long as is said. Without random bytes the name is as good as the provider's own.
+        // SAFETY: the buffer is as long as is said. Without random bytes the name is as good as the
+        // provider's own.
         if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != random.len() as isize {
             return;
         }
@@ -296,7 +304,8 @@ impl Offer {
     /// # Safety
     /// `part` is null, or one of the structure's own parts.
     pub(crate) unsafe fn part<T>(&self, part: *mut T) -> Option<&T> {
-        // SAFETY: the caller's promise; parts live as long as the structure, which `self` owns, and nobody writes them.
+        // SAFETY: the caller's promise; parts live as long as the structure, which `self` owns, and nobody
+        // writes them.
         unsafe { part.as_ref() }
     }
 
@@ -312,7 +321,8 @@ impl Drop for Offer {
     }
 }
 
-// SAFETY: the structure is plain memory that only `self` reaches, and `fi_freeinfo` may be called on any thread.
+// SAFETY: the structure is plain memory that only `self` reaches, and `fi_freeinfo` may be called on any
+// thread.
 unsafe impl Send for Offer {}
 
 /// What an endpoint can do, and demands.
@@ -332,9 +342,11 @@ pub struct Terms {
     pub memory: MemoryTerms,
     /// Memory of peers can be written, [`Wanted::one_sided`] being asked for.
     pub writes: bool,
-    /// The provider says that it has atomics; [`Endpoint::atomics`](crate::Endpoint::atomics) tells which it really has.
+    /// The provider says that it has atomics; [`Endpoint::atomics`](crate::Endpoint::atomics) tells which it
+    /// really has.
     pub atomics: bool,
-    /// Writes and atomics can complete when they have been done over there: [`Until::Delivered`](crate::Until::Delivered).
+    /// Writes and atomics can complete when they have been done over there:
+    /// [`Until::Delivered`](crate::Until::Delivered).
     pub delivers: bool,
 }
 
@@ -368,17 +380,19 @@ impl MemoryTerms {
 const SHM: &str = "shm";
 /// What every provider must be able to do.
 const CAPABILITIES: u64 = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_READ | FI_REMOTE_READ;
-/// What is asked for besides, where it is wanted. Reads and receives of the needed ones are those of atomics, too.
+/// What is asked for besides, where it is wanted. Reads and receives of the needed ones are those of atomics,
+/// too.
 const WRITES: u64 = FI_WRITE | FI_REMOTE_WRITE;
-/// What a provider may demand. Contexts: every operation has 64 bytes for the provider's use until it has completed.
-/// Vectors that stay: they are kept beside the contexts. Receive buffers for remote data: no such data are sent.
+/// What a provider may demand. Contexts: every operation has 64 bytes for the provider's use until it has
+/// completed. Vectors that stay: they are kept beside the contexts. Receive buffers for remote data: no such
+/// data are sent.
 const MODES: u64 = FI_CONTEXT | FI_CONTEXT2 | FI_ASYNC_IOV | FI_RX_CQ_DATA;
-/// What a provider may demand of memory. Memory is always allocated before it is registered. Keys of more than eight bytes
-/// (`FI_MR_RAW`) would not fit into what is told to peers.
+/// What a provider may demand of memory. Memory is always allocated before it is registered. Keys of more
+/// than eight bytes (`FI_MR_RAW`) would not fit into what is told to peers.
 const MEMORY_MODES: i32 = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
-/// A structure that the library may read or write beyond the end that the headers know, since its own version has more
-/// fields: there are zeros, and room.
+/// A structure that the library may read or write beyond the end that the headers know, since its own version
+/// has more fields: there are zeros, and room.
 #[repr(C)]
 pub(crate) struct Roomy<T> {
     pub(crate) known: T,

@@ -1,8 +1,9 @@
-//! The PMIx client library, behind a small safe face: [`Client`] is one process's part in a job of a PMIx server.
+//! The PMIx client library, behind a small safe face: [`Client`] is one process's part in a job of a PMIx
+//! server.
 //!
-//! The library is loaded when a job needs it (`dlopen`), and never unloaded: it has threads of its own. A program
-//! that runs without PMIx needs neither the library nor its headers; `bindings.rs` is committed (see `generate`),
-//! and a test holds it against the headers where these are installed.
+//! The library is loaded when a job needs it (`dlopen`), and never unloaded: it has threads of its own. A
+//! program that runs without PMIx needs neither the library nor its headers; `bindings.rs` is committed (see
+//! `generate`), and a test holds it against the headers where these are installed.
 //!
 //! **Invariant:** nothing that the library hands out is kept: bytes are copied, and its memory is given back.
 
@@ -139,7 +140,8 @@ impl Client {
         self.check("PMIx_Put", code)
     }
 
-    /// Begins to wait until all processes of the job have called it; then each can get what the others have put.
+    /// Begins to wait until all processes of the job have called it; then each can get what the others have
+    /// put.
     ///
     /// # Errors
     /// [`PmixError::Refused`].
@@ -151,8 +153,8 @@ impl Client {
         let collect = Box::leak(Box::new(flag(bindings::PMIX_COLLECT_DATA)));
         let state = Arc::new(FenceState::default());
         let theirs = Arc::into_raw(state.clone()).cast_mut().cast();
-        // SAFETY: one process and one info are handed over, which are never freed, with a share of the state, which
-        // `on_fence` gives back; the library calls that once.
+        // SAFETY: one process and one info are handed over, which are never freed, with a share of the state,
+        // which `on_fence` gives back; the library calls that once.
         let code = unsafe { self.library.PMIx_Fence_nb(everybody, 1, collect, 1, Some(on_fence), theirs) };
         if code != bindings::PMIX_SUCCESS as pmix_status_t {
             // SAFETY: it is over already, or never began: the library does not call `on_fence` then.

@@ -1,5 +1,5 @@
-//! Holds the committed bindings against the headers that are installed: sizes, offsets, constants, and the types of
-//! the functions. Says so and passes where there are no headers; `ci/setup` installs them.
+//! Holds the committed bindings against the headers that are installed: sizes, offsets, constants, and the
+//! types of the functions. Says so and passes where there are no headers; `ci/setup` installs them.
 
 use std::fmt::Write as _;
 use std::mem::{align_of, offset_of, size_of};

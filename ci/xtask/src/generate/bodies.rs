@@ -1,7 +1,7 @@
 //! Which MPI functions have a hand-written body, found by reading `crates/abi/src/bodies/**/*.rs` as text.
 //!
-//! A body is a function whose line begins with `pub fn mpi_x(` or `pub unsafe fn mpi_x(` (`pub(crate)` serves too),
-//! where `mpi_x` is the C name in lower case. Modules on the way to it must be `pub` or `pub(crate)`.
+//! A body is a function whose line begins with `pub fn mpi_x(` or `pub unsafe fn mpi_x(` (`pub(crate)` serves
+//! too), where `mpi_x` is the C name in lower case. Modules on the way to it must be `pub` or `pub(crate)`.
 //!
 //! One whose last parameter is `way: Way<'_>` serves the blocking call, the nonblocking one and the
 //! persistent one.

@@ -1,6 +1,7 @@
 //! The small part of C's type language that the MPI tables use, and its Rust spelling.
 //!
-//! A parameter in the tables reads `const int recvcounts[]`, `MPI_Request* request`, `int ranges[][3]` or `...`.
+//! A parameter in the tables reads `const int recvcounts[]`, `MPI_Request* request`, `int ranges[][3]` or
+//! `...`.
 
 /// A C type: `const`, a base name, stars, and the brackets behind the parameter's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +96,8 @@ impl Parameter {
     }
 }
 
-/// Reads a list split by `separator`; `None` when one of them is beyond this module. `void` and `...` give nothing.
+/// Reads a list split by `separator`; `None` when one of them is beyond this module. `void` and `...` give
+/// nothing.
 pub fn parse_list(text: &str, separator: char) -> Option<Vec<Parameter>> {
     let pieces = text.split(separator).map(str::trim);
     pieces.filter(|piece| !matches!(*piece, "void" | "..." | "")).map(Parameter::parse).collect()

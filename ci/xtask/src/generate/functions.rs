@@ -1,5 +1,5 @@
-//! The exported functions: one short definition of every row, one Rust file per chapter. The macro `exported!` of
-//! `crates/abi/src/entry.rs` makes `MPI_X` and `PMPI_X` of each.
+//! The exported functions: one short definition of every row, one Rust file per chapter. The macro
+//! `exported!` of `crates/abi/src/entry.rs` makes `MPI_X` and `PMPI_X` of each.
 
 use std::fmt::Write as _;
 
@@ -114,7 +114,8 @@ fn body_call(function: &Function, body: &Body, conversions: &[Conversion], way: 
     broken(&format!("        {}", body.path), &list, "") + "\n"
 }
 
-/// What a function without a body does: it puts nothing where its results would go, and says that it is not there.
+/// What a function without a body does: it puts nothing where its results would go, and says that it is not
+/// there.
 fn unsupported_call(function: &Function) -> String {
     let cleared: String = cleared(function)
         .map(|(how, claim, name)| format!("        {how}({claim}::claim({name}));\n"))
@@ -172,7 +173,8 @@ fn target(function: &Function) -> String {
     owner.unwrap_or_else(|| "Target::World".to_string())
 }
 
-/// `head(list)tail`; where one line is too narrow, the items stand on lines of their own, as many on each as fit.
+/// `head(list)tail`; where one line is too narrow, the items stand on lines of their own, as many on each as
+/// fit.
 fn broken(head: &str, list: &[String], tail: &str) -> String {
     let line = format!("{head}({}){tail}", list.join(", "));
     if line.len() <= WIDTH_MAX {

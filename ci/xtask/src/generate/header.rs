@@ -63,7 +63,8 @@ fn values(tables: &Tables, is_beyond: bool) -> String {
     text
 }
 
-/// Enums, named and unnamed. Groups of one family share an unnamed enum, so that C++ compares and joins them quietly.
+/// Enums, named and unnamed. Groups of one family share an unnamed enum, so that C++ compares and joins them
+/// quietly.
 fn enums(tables: &Tables) -> String {
     let members: Vec<_> = tables.constants.iter().filter(|constant| constant.form == "enum member").collect();
     let mut families: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
-//! What the crate `weft` has in place of a function of MPI, for the page of what works. Chapters whose Rust face is
-//! not listed here get no column for it.
+//! What the crate `weft` has in place of a function of MPI, for the page of what works. Chapters whose Rust
+//! face is not listed here get no column for it.
 
 /// The function, and the item of `weft` that does the same: a method as `Type::method`, an operator, a trait.
 pub const FACE: &[(&str, &str)] = &[

@@ -1,13 +1,14 @@
 //! Which body serves a function, and how its arguments become the body's.
 //!
-//! Many functions come in two forms, `MPI_Send` with `int count` and `MPI_Send_c` with `MPI_Count count`. One body
-//! serves both: scalars are widened, arrays and results travel in the small enums of `crates/abi/src/convert.rs`.
-//! The three old functions with `_x` take the same types as the `_c` form and go where that one goes.
+//! Many functions come in two forms, `MPI_Send` with `int count` and `MPI_Send_c` with `MPI_Count count`. One
+//! body serves both: scalars are widened, arrays and results travel in the small enums of
+//! `crates/abi/src/convert.rs`. The three old functions with `_x` take the same types as the `_c` form and go
+//! where that one goes.
 //!
 //! A function beyond the ABI that only has another name than one of the ABI's goes where that one goes.
 //!
-//! A collective operation is called in three ways, `MPI_Bcast`, `MPI_Ibcast` and `MPI_Bcast_init`: a body that takes a `Way`
-//! serves them all.
+//! A collective operation is called in three ways, `MPI_Bcast`, `MPI_Ibcast` and `MPI_Bcast_init`: a body
+//! that takes a `Way` serves them all.
 
 use super::bodies::{Bodies, Body};
 use super::claims::Claim;
@@ -16,8 +17,8 @@ use super::tables::{Function, Tables};
 
 /// Where calls of a function go.
 pub enum Route<'a> {
-    /// To a body: the conversion of each argument, and the way of the call where the body serves several. The last
-    /// arguments of calls in other ways than the first have no conversion: the way holds them.
+    /// To a body: the conversion of each argument, and the way of the call where the body serves several. The
+    /// last arguments of calls in other ways than the first have no conversion: the way holds them.
     To(&'a Body, Vec<Conversion>, Option<Way>),
     /// Nowhere yet.
     Missing,

@@ -1,4 +1,5 @@
-//! The committed tables, read and checked: those of the ABI, and in the folder `beyond` those of what weft has beside it.
+//! The committed tables, read and checked: those of the ABI, and in the folder `beyond` those of what weft
+//! has beside it.
 
 use std::path::Path;
 
@@ -87,8 +88,8 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
     /// `...` follows.
     pub variadic: bool,
-    /// For a large-count form, the function it is a form of; for a function beyond the ABI, the ABI's that does what this one
-    /// does; empty otherwise.
+    /// For a large-count form, the function it is a form of; for a function beyond the ABI, the ABI's that
+    /// does what this one does; empty otherwise.
     pub variant_of: String,
     /// The chapter, a key of [`CHAPTERS`].
     pub chapter: String,

@@ -1,4 +1,5 @@
-//! `generated/types.rs`: handles and callbacks as Rust types, through the macros of `crates/abi/src/types.rs`.
+//! `generated/types.rs`: handles and callbacks as Rust types, through the macros of
+//! `crates/abi/src/types.rs`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Things that may stand in a few files only: `unsafe`, raw atomics, exported names, the names of the fabrics.
+//! Things that may stand in a few files only: `unsafe`, raw atomics, exported names, the names of the
+//! fabrics.
 
 use super::source::{Source, UnsafeKind, is_word};
 use super::{File, Finding};

@@ -1,5 +1,5 @@
-//! Documents that name an item of the code: where a link's text is an item in backticks and its target a Rust file, that file defines
-//! the item.
+//! Documents that name an item of the code: where a link's text is an item in backticks and its target a Rust
+//! file, that file defines the item.
 
 use super::{File, Finding};
 
@@ -29,7 +29,8 @@ fn check_page(page: &File, files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// The links of a line whose text is in backticks and whose target is a Rust file: the item's own name, and the target.
+/// The links of a line whose text is in backticks and whose target is a Rust file: the item's own name, and
+/// the target.
 fn links(line: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for begin in line.split("[`").skip(1) {

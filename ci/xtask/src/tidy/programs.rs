@@ -1,5 +1,5 @@
-//! A program of tests that stands in a folder compiles every file there: what its `main.rs` forgets would never run, and nobody
-//! would miss it.
+//! A program of tests that stands in a folder compiles every file there: what its `main.rs` forgets would
+//! never run, and nobody would miss it.
 
 use super::{File, Finding};
 

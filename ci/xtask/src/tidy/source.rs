@@ -1,4 +1,5 @@
-//! As much of Rust's grammar as the checks need: what is code and what is not, words, functions, uses of `unsafe`.
+//! As much of Rust's grammar as the checks need: what is code and what is not, words, functions, uses of
+//! `unsafe`.
 
 /// A source text beside a copy in which comments and literals are blanks, byte for byte in the same place.
 pub struct Source<'a> {
@@ -62,8 +63,8 @@ impl<'a> Source<'a> {
         kinds.collect()
     }
 
-    /// A comment that contains one of `marks` stands on this line (from 1) or above the statement or item that it is
-    /// part of.
+    /// A comment that contains one of `marks` stands on this line (from 1) or above the statement or item
+    /// that it is part of.
     pub fn has_note(&self, line: usize, marks: &[&str]) -> bool {
         let lines: Vec<_> = self.text.lines().take(line).collect();
         let Some((own, above)) = lines.split_last() else { return false };
@@ -136,7 +137,8 @@ fn body_end(rest: &str) -> Option<usize> {
     None
 }
 
-/// The statement or item above this line ended, or the block that holds it began. Attributes belong to what follows.
+/// The statement or item above this line ended, or the block that holds it began. Attributes belong to what
+/// follows.
 fn ends_statement(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default().trim_end();
     !code.starts_with("#[") && (code.is_empty() || code.ends_with([';', '{', '}']))

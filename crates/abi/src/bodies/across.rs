@@ -1,5 +1,5 @@
-//! Collective operations over the two groups of an inter-communicator (MPI 5.0 §6.2.3): what one group gives, the other
-//! gets. Nothing is in place there, since nobody gets what it gives.
+//! Collective operations over the two groups of an inter-communicator (MPI 5.0 §6.2.3): what one group gives,
+//! the other gets. Nothing is in place there, since nobody gets what it gives.
 
 use std::ffi::c_int;
 
@@ -102,8 +102,8 @@ impl<'a> OverTwo<'a> {
         Ok(reduction.combining(described))
     }
 
-    /// An operation with a root: what it gives and gets, and what each of the other group does. The others have no part in it,
-    /// and nothing that they say is looked at.
+    /// An operation with a root: what it gives and gets, and what each of the other group does. The others
+    /// have no part in it, and nothing that they say is looked at.
     fn rooted(
         &self,
         root: Root,

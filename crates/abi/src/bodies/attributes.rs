@@ -1,8 +1,8 @@
-//! Attributes: what programs and libraries hang on communicators, datatypes and windows (MPI 5.0 §7.7). Those of windows
-//! stand in `window_attributes`.
+//! Attributes: what programs and libraries hang on communicators, datatypes and windows (MPI 5.0 §7.7). Those
+//! of windows stand in `window_attributes`.
 //!
-//! A key lives in a table of the process; it is gone when it was freed and nothing is hung on it any more. Callbacks
-//! are called with no lock held, so they may use MPI.
+//! A key lives in a table of the process; it is gone when it was freed and nothing is hung on it any more.
+//! Callbacks are called with no lock held, so they may use MPI.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -73,8 +73,8 @@ impl Key {
         let (mut copied, mut flag) = (null_mut::<c_void>(), 0);
         let (extra, value_in) = (without_provenance_mut(self.extra_state), without_provenance_mut(value));
         let out: *mut c_void = (&raw mut copied).cast();
-        // SAFETY: predefined functions are told apart first; the program gave the others as functions of their
-        // types. `out` and `flag` are writable. What a function of the program does is its own affair.
+        // SAFETY: predefined functions are told apart first; the program gave the others as functions of
+        // their types. `out` and `flag` are writable. What a function of the program does is its own affair.
         let code = unsafe {
             match (self.callbacks, owner) {
                 (Callbacks::Comm(copy, _), _) if copy.given() == MPI_COMM_DUP_FN => return Ok(Some(value)),
@@ -97,8 +97,8 @@ impl Key {
     /// Tells the program that an attribute goes.
     fn delete(&self, owner: Owner, number: c_int, value: usize) -> Result<()> {
         let (extra, value) = (without_provenance_mut(self.extra_state), without_provenance_mut(value));
-        // SAFETY: the predefined function is a null pointer; the program gave others as functions of their types.
-        // What they do is its own affair.
+        // SAFETY: the predefined function is a null pointer; the program gave others as functions of their
+        // types. What they do is its own affair.
         let code = unsafe {
             match (self.callbacks, owner) {
                 (Callbacks::Comm(_, delete), Owner::Comm(comm)) => {
@@ -165,7 +165,8 @@ pub(crate) fn value_of(attributes: &Attributes, number: c_int) -> Option<usize> 
     lock(attributes).iter().find(|(key, _)| *key == number).map(|&(_, value)| value)
 }
 
-/// Takes an attribute away whose delete function has been called, unless that has put another value in its place.
+/// Takes an attribute away whose delete function has been called, unless that has put another value in its
+/// place.
 fn take(attributes: &Attributes, number: c_int, value: usize) {
     let mut list = lock(attributes);
     let before = list.len();
@@ -219,8 +220,8 @@ pub(crate) fn delete(attributes: &Attributes, owner: Owner, number: c_int) -> Re
     Ok(())
 }
 
-/// Where a copy function fails, what was copied until then is deleted again, so that nothing is lost that copy
-/// functions may have allocated.
+/// Where a copy function fails, what was copied until then is deleted again, so that nothing is lost that
+/// copy functions may have allocated.
 fn copy_attributes((from, owner): (&Attributes, Owner), (to, copy): (&Attributes, Owner)) -> Result<()> {
     let list = lock(from).clone();
     for (number, value) in list {
@@ -243,8 +244,8 @@ fn copy_attributes((from, owner): (&Attributes, Owner), (to, copy): (&Attributes
     Ok(())
 }
 
-/// The latest goes first (MPI 5.0 §11.4.2 asks so of `MPI_COMM_SELF` at finalize). Stops at a callback that fails;
-/// its attribute stays.
+/// The latest goes first (MPI 5.0 §11.4.2 asks so of `MPI_COMM_SELF` at finalize). Stops at a callback that
+/// fails; its attribute stays.
 pub(crate) fn delete_attributes(attributes: &Attributes, owner: Owner) -> Result<()> {
     loop {
         let Some((number, value)) = lock(attributes).last().copied() else { return Ok(()) };
@@ -318,8 +319,8 @@ fn free(name: &'static str, owner: Owner, keyval: Variable<'_, c_int>) -> c_int 
         let mut keys = lock(&KEYS);
         match keys.get_mut(&number) {
             Some(key) if !key.serves(owner) => return Err(no_key(number)),
-            // Freeing a key again is accepted until its last attribute goes: programs free a key in its own delete
-            // function, and again elsewhere.
+            // Freeing a key again is accepted until its last attribute goes: programs free a key in its own
+            // delete function, and again elsewhere.
             Some(key) if key.attached > 0 => key.freed = true,
             Some(_) => drop(keys.remove(&number)),
             None => return Err(no_key(number)),
@@ -522,7 +523,8 @@ struct Facts {
     universe: Option<AtomicI32>,
 }
 
-/// `None` when the key is not predefined; the inner `None` when its value is not known (MPI 5.0 §9.1.1, §11.10).
+/// `None` when the key is not predefined; the inner `None` when its value is not known (MPI 5.0 §9.1.1,
+/// §11.10).
 fn predefined(runtime: &'static Runtime, keyval: c_int) -> Option<Option<*mut c_int>> {
     static FACTS: OnceLock<Facts> = OnceLock::new();
     let facts = FACTS.get_or_init(|| facts(runtime));

@@ -1,11 +1,11 @@
 //! Buffered sends (MPI 5.0 §3.4, §3.6): they return whether or not a receive is posted.
 //!
-//! The program attaches a buffer to a communicator, a session or the process, and its size is the budget that the
-//! standard prescribes. The copies themselves are kept in memory of the library, each until its message is gone, so
-//! that no ring of free and used parts is needed.
+//! The program attaches a buffer to a communicator, a session or the process, and its size is the budget that
+//! the standard prescribes. The copies themselves are kept in memory of the library, each until its message
+//! is gone, so that no ring of free and used parts is needed.
 //!
-//! A send uses the buffer of its communicator, if that has one, else that of the communicator's session, else that of the
-//! process.
+//! A send uses the buffer of its communicator, if that has one, else that of the communicator's session, else
+//! that of the process.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -36,8 +36,8 @@ pub(crate) struct Attached {
     under_way: Vec<Arc<Buffered>>,
 }
 
-/// A message whose copy is still needed. The buffer has it until it is gone, and so has every flush that began before; its
-/// request ends when nobody has it any more.
+/// A message whose copy is still needed. The buffer has it until it is gone, and so has every flush that
+/// began before; its request ends when nobody has it any more.
 pub(crate) struct Buffered {
     pub comm: Communicator,
     pub id: RequestId,
@@ -55,7 +55,8 @@ impl Attached {
 }
 
 impl Drop for Buffered {
-    /// Where the object is gone that the buffer was attached to, messages may still go on, and need their copies until then.
+    /// Where the object is gone that the buffer was attached to, messages may still go on, and need their
+    /// copies until then.
     fn drop(&mut self) {
         let _ = self.comm.wait(self.id);
     }
@@ -132,8 +133,8 @@ fn flush(slot: &Slot) -> Result<()> {
     result
 }
 
-/// The messages that are buffered now, which the buffer still has: others that flush it wait for them, too, and they take its
-/// room, until they are gone.
+/// The messages that are buffered now, which the buffer still has: others that flush it wait for them, too,
+/// and they take its room, until they are gone.
 fn under_way(slot: &Slot) -> Vec<Arc<Buffered>> {
     lock(slot).as_ref().map(|attached| attached.under_way.clone()).unwrap_or_default()
 }
@@ -284,7 +285,8 @@ pub(super) fn send(
     if object.comm.is_with_nobody(to.0)? {
         return Ok(());
     }
-    // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of the process.
+    // MPI 5.0 §3.6: the buffer of the communicator, where it has one; else that of its session; else that of
+    // the process.
     if lock(&object.buffer).is_some() {
         return buffer(runtime, &object.buffer, object, errors_to, planned, to);
     }
@@ -299,8 +301,8 @@ fn of_session(object: &Held) -> Option<Arc<Slot>> {
     sessions::slot(object.session?).ok().filter(|slot| lock(slot).is_some())
 }
 
-/// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads that send
-/// at the same time cannot have the same room; the slot is not held while the engine works.
+/// Sends the copy, and keeps it where it is not gone at once. The room is reserved before, so that threads
+/// that send at the same time cannot have the same room; the slot is not held while the engine works.
 fn buffer(
     runtime: &'static Runtime,
     slot: &Slot,
@@ -340,8 +342,9 @@ fn buffer(
     Ok(())
 }
 
-/// What a message takes of the attached buffer beside its data. Programs that have counted on other libraries give each message
-/// less than `MPI_BSEND_OVERHEAD`, so it is less than those take; that it is something bounds how many messages there are.
+/// What a message takes of the attached buffer beside its data. Programs that have counted on other libraries
+/// give each message less than `MPI_BSEND_OVERHEAD`, so it is less than those take; that it is something
+/// bounds how many messages there are.
 const HEAD_BYTES: i64 = 64;
 
 fn reserve(slot: &Slot, cost_bytes: i64) -> Result<()> {

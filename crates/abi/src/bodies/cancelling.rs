@@ -14,8 +14,8 @@ use crate::requests::{collective_under_way, named_receive, no_request};
 use crate::state::call;
 use crate::types::*;
 
-/// Cancels a send or a receive that nothing has matched, or asks a generalized request to be (MPI 5.0 §3.8.4). A send whose
-/// message has left, and that need not wait for its receiver, completes.
+/// Cancels a send or a receive that nothing has matched, or asks a generalized request to be (MPI 5.0
+/// §3.8.4). A send whose message has left, and that need not wait for its receiver, completes.
 pub fn mpi_cancel(request: Variable<'_, MPI_Request>) -> c_int {
     call("MPI_Cancel", Target::World, |runtime| {
         let request = request.checked("request")?;

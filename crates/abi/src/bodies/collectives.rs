@@ -1,4 +1,5 @@
-//! Collective operations that move data (MPI 5.0 §6.3 to §6.8, §6.12, §6.13), in each of their [ways](crate::bodies::ways).
+//! Collective operations that move data (MPI 5.0 §6.3 to §6.8, §6.12, §6.13), in each of their
+//! [ways](crate::bodies::ways).
 
 pub mod lists;
 
@@ -59,7 +60,8 @@ fn for_each_rank(
     Ok(([Piece { offset: 0, count: total, datatype }], bytes))
 }
 
-/// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at all ranks.
+/// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at
+/// all ranks.
 pub(crate) fn amount(count: i64, datatype: &Datatype) -> String {
     match (datatype.made_of(), datatype.packed_bytes(count)) {
         (_, Ok(0)) => "no data".to_string(),

@@ -1,8 +1,8 @@
 //! Hints of communicators (MPI 5.0 §7.4.4).
 //!
-//! What a program asserts is kept and told, and nothing is made faster by it yet: weft keeps to what the assertion
-//! would allow it to give up. Hints that are not known are not kept, as the standard asks. What becomes of a communicator that loses
-//! members may be said so as well.
+//! What a program asserts is kept and told, and nothing is made faster by it yet: weft keeps to what the
+//! assertion would allow it to give up. Hints that are not known are not kept, as the standard asks. What
+//! becomes of a communicator that loses members may be said so as well.
 
 use std::ffi::c_int;
 
@@ -58,8 +58,8 @@ fn range(given: &Pairs) -> Result<Option<ErrorRange>> {
     range.map(Some).ok_or_else(|| unknown(RANGE, &name, "local, group and universe"))
 }
 
-/// The hints of a communicator as it is now. Of what becomes of it when processes fail that is told which is not so where nobody says
-/// anything.
+/// The hints of a communicator as it is now. Of what becomes of it when processes fail that is told which is
+/// not so where nobody says anything.
 fn used(object: &CommObject) -> Pairs {
     let mut hints = lock(&object.hints).clone();
     let FtModes { comm, messages, .. } = object.comm.ft_modes();

@@ -205,8 +205,8 @@ fn give_up(name: &'static str, comm: Variable<'_, MPI_Comm>) -> c_int {
     })
 }
 
-/// Takes a communicator's handle away from it. It lingers as long as operations are under way in it, since its error handler is
-/// told where they fail (MPI 5.0 §7.4.3).
+/// Takes a communicator's handle away from it. It lingers as long as operations are under way in it, since
+/// its error handler is told where they fail (MPI 5.0 §7.4.3).
 pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     let mut objects = runtime.objects();
     let Some(object) = objects.comms.remove(handle.value()) else {
@@ -220,7 +220,8 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     Ok(())
 }
 
-/// Puts what a recovery has put into the place of the communicator with that handle there; the one before lingers as a freed one does.
+/// Puts what a recovery has put into the place of the communicator with that handle there; the one before
+/// lingers as a freed one does.
 pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     let mut objects = runtime.objects();
     let Some(place) = objects.comms.find_mut(handle.value()) else { return };
@@ -230,15 +231,15 @@ pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     linger(runtime, handle, Some(before));
 }
 
-/// What a handle stood for before a recovery stays as long as somebody is in it, or receives are under way there; and those of before
-/// go that nobody needs any more.
+/// What a handle stood for before a recovery stays as long as somebody is in it, or receives are under way
+/// there; and those of before go that nobody needs any more.
 pub(crate) fn linger(runtime: &'static Runtime, handle: MPI_Comm, before: Option<Arc<CommObject>>) {
     runtime.objects().lingering.extend(before.map(|before| (handle, before)));
     let_go(runtime);
 }
 
-/// Drops what need not linger any more, each when nothing is held. What somebody else has, who may be about to tell of an error, lingers
-/// until the next one is freed.
+/// Drops what need not linger any more, each when nothing is held. What somebody else has, who may be about
+/// to tell of an error, lingers until the next one is freed.
 fn let_go(runtime: &'static Runtime) {
     let idle = runtime.objects().idle_lingering();
     for (handle, object) in idle {

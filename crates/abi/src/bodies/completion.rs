@@ -62,8 +62,9 @@ impl Ended {
     }
 }
 
-/// Waits for a request and takes it. Where several threads call, it stays in the table until it is over: others may
-/// cancel it or look at it meanwhile; and where failures are told of, one that only tells of one stays for good.
+/// Waits for a request and takes it. Where several threads call, it stays in the table until it is over:
+/// others may cancel it or look at it meanwhile; and where failures are told of, one that only tells of one
+/// stays for good.
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
     if let Some(id) = named_receive(request) {
         let (mut received, mut is_unusual) = (None, false);
@@ -158,7 +159,8 @@ fn wait_taken(object: RequestObject) -> Ended {
     }
 }
 
-/// Ends an operation that nobody can wait for: a receive is cancelled unless its message has come, all else is waited for.
+/// Ends an operation that nobody can wait for: a receive is cancelled unless its message has come, all else
+/// is waited for.
 #[cold]
 pub(crate) fn give_up(object: RequestObject) {
     match &object {

@@ -1,7 +1,7 @@
 //! The constructors of datatypes (MPI 5.0 §5.1.2 to §5.1.7).
 //!
-//! Where both forms of a call have the same shape and an array, one body serves both, and the array says which form
-//! it was; the others have two bodies, since `MPI_Type_get_envelope` must know.
+//! Where both forms of a call have the same shape and an array, one body serves both, and the array says
+//! which form it was; the others have two bodies, since `MPI_Type_get_envelope` must know.
 
 use std::ffi::c_int;
 use std::sync::Arc;

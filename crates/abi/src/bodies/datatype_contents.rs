@@ -1,8 +1,8 @@
 //! How a datatype was made, kept so that a program can take it apart again (MPI 5.0 §5.1.13).
 //!
-//! A constructor's arguments go to three lists: those that are `int` in every form of the call, those that are
-//! addresses in the form with `int` counts, and counts. The form ending in `_c` has all its counts, addresses
-//! included, in a list of large counts; the other form has its counts among the integers.
+//! A constructor's arguments go to three lists: those that are `int` in every form of the call, those that
+//! are addresses in the form with `int` counts, and counts. The form ending in `_c` has all its counts,
+//! addresses included, in a list of large counts; the other form has its counts among the integers.
 
 use std::ffi::c_int;
 use std::sync::Arc;

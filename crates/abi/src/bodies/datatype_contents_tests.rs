@@ -1,4 +1,5 @@
-//! Tests of taking datatypes apart: each constructor's arguments come back, in the form in which they were given.
+//! Tests of taking datatypes apart: each constructor's arguments come back, in the form in which they were
+//! given.
 
 use super::*;
 use crate::bodies::datatype_constructors::*;

@@ -1,4 +1,5 @@
-//! Datatypes: what a handle stands for, and what can be asked of it (MPI 5.0 §5.1.5 to §5.1.9, §7.8, ABI chapter).
+//! Datatypes: what a handle stands for, and what can be asked of it (MPI 5.0 §5.1.5 to §5.1.9, §7.8, ABI
+//! chapter).
 //!
 //! Constructors are in `datatype_constructors`, taking apart in `datatype_contents`, packing in `packing`.
 
@@ -29,8 +30,8 @@ struct Known {
     row_bytes: u32,
 }
 
-/// The bytes per element of those datatypes of which any number is one row of bytes from the very address on, by the
-/// same byte; 0 for all others, and before the library runs.
+/// The bytes per element of those datatypes of which any number is one row of bytes from the very address on,
+/// by the same byte; 0 for all others, and before the library runs.
 static ROW_BYTES: [AtomicU32; ROWS] = [const { AtomicU32::new(0) }; ROWS];
 
 /// Fills the table that messages of predefined datatypes are looked up in.

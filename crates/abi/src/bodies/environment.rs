@@ -1,4 +1,5 @@
-//! What this library is and where it runs: versions, names, the facts of the ABI (MPI 5.0 §9.1, §9.2, ABI chapter).
+//! What this library is and where it runs: versions, names, the facts of the ABI (MPI 5.0 §9.1, §9.2, ABI
+//! chapter).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -64,8 +65,8 @@ pub fn mpi_get_address(location: *const c_void, address: Place<'_, MPI_Aint>) ->
     finish("MPI_Get_address", Target::World, told)
 }
 
-/// The kinds of hardware that this host has, by the names that guide `MPI_Comm_split_type`, each with whether this process is
-/// restricted to one of that kind (MPI 5.0 §9.1.2). Works at any time.
+/// The kinds of hardware that this host has, by the names that guide `MPI_Comm_split_type`, each with whether
+/// this process is restricted to one of that kind (MPI 5.0 §9.1.2). Works at any time.
 pub fn mpi_get_hw_resource_info(hw_info: Place<'_, MPI_Info>) -> c_int {
     let place = hw_info.checked("hw_info");
     let machine = std::iter::once((MACHINE.to_owned(), true));

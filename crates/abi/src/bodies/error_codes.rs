@@ -1,7 +1,7 @@
 //! Error classes, codes and strings: the standard's, and those that the program adds (MPI 5.0 §9.4, §9.5).
 //!
-//! All calls work before `MPI_Init` and after `MPI_Finalize`. A number that was given away once is never given
-//! again, so `MPI_LASTUSEDCODE` only grows, and a code that was removed stays unknown.
+//! All calls work before `MPI_Init` and after `MPI_Finalize`. A number that was given away once is never
+//! given again, so `MPI_LASTUSEDCODE` only grows, and a code that was removed stays unknown.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

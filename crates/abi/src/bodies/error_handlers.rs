@@ -1,8 +1,9 @@
 //! Error handlers: made, attached, called, freed (MPI 5.0 §9.3).
 //!
-//! They live in a table of the process, since some may be made before `MPI_Init` and freed after `MPI_Finalize`. An
-//! error handler is gone when neither the program holds a reference nor an object is attached to it; while only
-//! objects hold it, the program's handle is dead until `MPI_Comm_get_errhandler` gives it back.
+//! They live in a table of the process, since some may be made before `MPI_Init` and freed after
+//! `MPI_Finalize`. An error handler is gone when neither the program holds a reference nor an object is
+//! attached to it; while only objects hold it, the program's handle is dead until `MPI_Comm_get_errhandler`
+//! gives it back.
 
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -184,8 +185,8 @@ pub fn mpi_session_create_errhandler(
     create("MPI_Session_create_errhandler", Function::Session(session_errhandler_fn), errhandler)
 }
 
-/// Gives up a reference. Predefined handlers have no count, and what `MPI_Comm_get_errhandler` gave may be one, so
-/// freeing them is allowed and changes the handle alone.
+/// Gives up a reference. Predefined handlers have no count, and what `MPI_Comm_get_errhandler` gave may be
+/// one, so freeing them is allowed and changes the handle alone.
 pub fn mpi_errhandler_free(errhandler: Variable<'_, MPI_Errhandler>) -> c_int {
     let place = errhandler.checked("errhandler");
     let freed = place.and_then(|place| {

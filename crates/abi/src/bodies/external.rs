@@ -1,4 +1,5 @@
-//! Packing and unpacking in `external32`, the format that is the same on every machine (MPI 5.0 §5.3, §14.5.2).
+//! Packing and unpacking in `external32`, the format that is the same on every machine (MPI 5.0 §5.3,
+//! §14.5.2).
 
 use std::ffi::c_int;
 
@@ -84,7 +85,8 @@ pub fn mpi_unpack_external(
     })
 }
 
-/// The bytes that elements take in external32, of a datatype that need not be committed; `MPI_UNDEFINED` when that is more than the program's type holds.
+/// The bytes that elements take in external32, of a datatype that need not be committed; `MPI_UNDEFINED` when
+/// that is more than the program's type holds.
 pub fn mpi_pack_external_size(
     datarep: Text<'_>,
     incount: MPI_Count,

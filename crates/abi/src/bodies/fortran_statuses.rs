@@ -1,5 +1,6 @@
-//! Statuses of C as statuses of Fortran and back (MPI 5.0 section 19.3.5): the array of `MPI_F_STATUS_SIZE` INTEGERs of `mpif.h` and the
-//! module `mpi`, and the derived type of the module `mpi_f08`. All have the layout of [`MPI_Status`].
+//! Statuses of C as statuses of Fortran and back (MPI 5.0 section 19.3.5): the array of `MPI_F_STATUS_SIZE`
+//! INTEGERs of `mpif.h` and the module `mpi`, and the derived type of the module `mpi_f08`. All have the
+//! layout of [`MPI_Status`].
 
 use std::ffi::c_int;
 
@@ -39,7 +40,8 @@ pub fn mpi_status_f082f(f08_status: GivenStatus<'_>, f_status: StatusPlace<'_>) 
     translate("MPI_Status_f082f", f08_status, f_status, "f_status")
 }
 
-/// Copies a status whose layout is the other's. An ignored status, which is a null pointer in C and Fortran alike, cannot be translated.
+/// Copies a status whose layout is the other's. An ignored status, which is a null pointer in C and Fortran
+/// alike, cannot be translated.
 fn translate(
     name: &'static str,
     from: GivenStatus<'_>,

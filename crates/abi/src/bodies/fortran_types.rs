@@ -1,7 +1,7 @@
 //! Datatypes by the precision and range that a Fortran program asks for (MPI 5.0 §19.1.9).
 //!
-//! The same question gets the same handle. Like a predefined datatype it is committed and cannot be freed, but it
-//! says how it was asked for.
+//! The same question gets the same handle. Like a predefined datatype it is committed and cannot be freed,
+//! but it says how it was asked for.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -53,7 +53,8 @@ fn ask(
     })
 }
 
-/// The first row that has both the precision and the range in decimal digits; `MPI_UNDEFINED` asks for nothing.
+/// The first row that has both the precision and the range in decimal digits; `MPI_UNDEFINED` asks for
+/// nothing.
 fn floating(rows: &[(c_int, c_int, Predefined)], precision: c_int, range: c_int) -> Option<Predefined> {
     let asked = |number| if number == MPI_UNDEFINED { 0 } else { number };
     if precision == MPI_UNDEFINED && range == MPI_UNDEFINED {

@@ -58,8 +58,8 @@ impl Generalized {
         check("query", code).map(|()| status)
     }
 
-    /// What the program says of it at its end, after which it is told to let go of it. Where both functions fail, the code of
-    /// the last one counts (MPI 5.0 §13.2).
+    /// What the program says of it at its end, after which it is told to let go of it. Where both functions
+    /// fail, the code of the last one counts (MPI 5.0 §13.2).
     pub(crate) fn end(&self) -> (MPI_Status, Result<()>) {
         let (status, queried) = match self.status() {
             Ok(status) => (status, Ok(())),
@@ -157,8 +157,8 @@ fn complete(runtime: &'static Runtime, request: MPI_Request) -> Result<(Arc<Gene
     Ok((operation, before))
 }
 
-/// Gives a generalized request up; false where it is none. Its handle is good for `MPI_Grequest_complete` until that
-/// was called (MPI 5.0 §13.2).
+/// Gives a generalized request up; false where it is none. Its handle is good for `MPI_Grequest_complete`
+/// until that was called (MPI 5.0 §13.2).
 pub(super) fn give_up(runtime: &'static Runtime, request: MPI_Request) -> Result<bool> {
     let mut objects = runtime.objects();
     let operation = match objects.requests.find_mut(request.value()) {

@@ -1,7 +1,8 @@
 //! Groups (MPI 5.0 §7.3).
 //!
-//! A group without members is always `MPI_GROUP_EMPTY`: programs compare with it, and they free what the calls here
-//! gave them without looking. So freeing that handle is allowed, and changes nothing but the program's variable.
+//! A group without members is always `MPI_GROUP_EMPTY`: programs compare with it, and they free what the
+//! calls here gave them without looking. So freeing that handle is allowed, and changes nothing but the
+//! program's variable.
 
 use std::ffi::c_int;
 
@@ -28,8 +29,8 @@ pub(crate) fn session_of(runtime: &'static Runtime, group: MPI_Group) -> Option<
     runtime.objects().groups.find(group.value())?.session
 }
 
-/// What the groups of some handles come to. A program of one thread has them looked at where they are; otherwise other
-/// threads would wait meanwhile, and copies are looked at.
+/// What the groups of some handles come to. A program of one thread has them looked at where they are;
+/// otherwise other threads would wait meanwhile, and copies are looked at.
 fn look<R, const N: usize>(
     runtime: &'static Runtime,
     handles: [MPI_Group; N],

@@ -129,8 +129,8 @@ fn no_info(info: MPI_Info) -> Error {
     Error::new(Class::Info, format!("{:#x} is not an info object, or not any more", info.value()))
 }
 
-/// What is known of how this process was started (MPI 5.0 §11.2.1 lists the keys); unknown keys are left out: the
-/// launcher tells neither `soft` nor `file`, and asks for no `thread_level`.
+/// What is known of how this process was started (MPI 5.0 §11.2.1 lists the keys); unknown keys are left out:
+/// the launcher tells neither `soft` nor `file`, and asks for no `thread_level`.
 fn environment(arguments: Vec<Vec<u8>>) -> Pairs {
     let mut pairs = Pairs::default();
     let mut known = |key: &str, value: &[u8]| {
@@ -155,8 +155,8 @@ fn environment(arguments: Vec<Vec<u8>>) -> Pairs {
     pairs
 }
 
-/// How many processes were started, also where MPI has not begun or has ended: launchers by the protocol of PMI say
-/// it in the environment. A process without a launcher is one.
+/// How many processes were started, also where MPI has not begun or has ended: launchers by the protocol of
+/// PMI say it in the environment. A process without a launcher is one.
 fn processes() -> Option<String> {
     match runtime() {
         Some(runtime) => Some(runtime.size().to_string()),

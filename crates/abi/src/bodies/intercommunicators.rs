@@ -26,7 +26,8 @@ pub fn mpi_intercomm_create(
     call("MPI_Intercomm_create", Target::Comm(local_comm), |runtime| {
         let (object, newintercomm) = check(runtime, local_comm, newintercomm)?;
         let leader = leader(local_leader)?;
-        // Only the leader's other arguments count. Where they are wrong, its side is told before the call returns.
+        // Only the leader's other arguments count. Where they are wrong, its side is told before the call
+        // returns.
         let peer = if object.comm.rank() == leader { runtime.comm(peer_comm).ok() } else { None };
         let remote = self::leader(remote_leader).unwrap_or(NOBODY);
         let peers = peer.as_ref().map(|peer| (&peer.comm, remote));
@@ -45,7 +46,8 @@ fn leader(rank: c_int) -> Result<Rank> {
 /// A rank that no group has.
 const NOBODY: Rank = Rank(u32::MAX);
 
-/// Connects two groups. Where one of them is `MPI_GROUP_EMPTY`, nobody is waited for, and there is no communicator (MPI 5.0 §7.6.2).
+/// Connects two groups. Where one of them is `MPI_GROUP_EMPTY`, nobody is waited for, and there is no
+/// communicator (MPI 5.0 §7.6.2).
 pub fn mpi_intercomm_create_from_groups(
     local_group: MPI_Group,
     local_leader: c_int,

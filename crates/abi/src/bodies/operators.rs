@@ -1,7 +1,7 @@
 //! Reduction operators: the predefined ones and those of the program (MPI 5.0 §6.9.2, §6.9.5).
 //!
-//! Collective operations combine packed elements. A function of the program sees elements as they stand in an array
-//! of its datatype: in place where they are dense and aligned, and in a copy with gaps otherwise.
+//! Collective operations combine packed elements. A function of the program sees elements as they stand in an
+//! array of its datatype: in place where they are dense and aligned, and in a copy with gaps otherwise.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -29,8 +29,9 @@ pub(crate) enum Operation {
     Predefined(Operator, Predefined),
     /// A search among values with an index, of a datatype without a name.
     Search(Operator, Pair),
-    /// A function of the program, which is called with so many elements at most: as many as the operation has, though contributions of
-    /// several ranks may be combined at once. The handle that it is given lives as long as this, also where the program has freed it.
+    /// A function of the program, which is called with so many elements at most: as many as the operation
+    /// has, though contributions of several ranks may be combined at once. The handle that it is given lives
+    /// as long as this, also where the program has freed it.
     User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, most: i64, _lent: Option<Arc<()>> },
 }
 
@@ -51,7 +52,8 @@ impl Operation {
         self
     }
 
-    /// Combines packed elements: `out = left op right`, or `out = left op out` without `right`, as far as all reach.
+    /// Combines packed elements: `out = left op right`, or `out = left op out` without `right`, as far as all
+    /// reach.
     pub(crate) fn combine(&self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
         if let Operation::Predefined(operator, predefined) = self {
             return combine_packed(*operator, *predefined, left, right, out)
@@ -127,7 +129,8 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operator> {
     OPERATORS.iter().find(|(handle, _)| *handle == op).map(|&(_, operator)| operator)
 }
 
-/// With `WEFT_CHECK`: says once that the standard does not have this pair, so that other libraries may refuse it.
+/// With `WEFT_CHECK`: says once that the standard does not have this pair, so that other libraries may refuse
+/// it.
 #[cold]
 fn warn(runtime: &'static Runtime, operator: Operator, predefined: Predefined) {
     static SAID: Mutex<Vec<(Operator, Predefined)>> = Mutex::new(Vec::new());
@@ -185,7 +188,8 @@ pub(crate) enum Holding {
     Engine,
 }
 
-/// What this thread holds, if it is in an operator of the program. One that holds nothing, and that `longjmp` has left, is named on.
+/// What this thread holds, if it is in an operator of the program. One that holds nothing, and that `longjmp`
+/// has left, is named on.
 pub(crate) fn within() -> Option<Holding> {
     WITHIN.get()
 }
@@ -236,8 +240,8 @@ impl Call<'_> {
         }
     }
 
-    /// Whether elements there are aligned, whatever they are made of: to the greatest power of two that divides
-    /// the extent, but no more than C ever asks for.
+    /// Whether elements there are aligned, whatever they are made of: to the greatest power of two that
+    /// divides the extent, but no more than C ever asks for.
     fn is_aligned(&self, start: *const u8) -> bool {
         let extent = self.datatype.extent().unsigned_abs() as usize;
         let alignment_bytes = 1 << extent.trailing_zeros().min(ALIGNMENT_BYTES_MAX.trailing_zeros());
@@ -260,7 +264,8 @@ impl Call<'_> {
         }
     }
 
-    /// Calls the function, more than once where there are more elements than it may be called with, or than an `int` holds.
+    /// Calls the function, more than once where there are more elements than it may be called with, or than
+    /// an `int` holds.
     ///
     /// # Safety
     /// `left` and `right` are the addresses of arrays of `count` elements.
@@ -277,8 +282,8 @@ impl Call<'_> {
             let input = left.wrapping_offset(distance).cast::<c_void>();
             let inout = right.wrapping_offset(distance).cast::<c_void>();
             let _within = Within::enter(Holding::Nothing);
-            // SAFETY: the program gave functions of these types, and MPI_Op_create refuses null; the arrays go on
-            // for `length` elements. What the function does is its own affair.
+            // SAFETY: the program gave functions of these types, and MPI_Op_create refuses null; the arrays
+            // go on for `length` elements. What the function does is its own affair.
             unsafe {
                 match self.function {
                     UserFunction::Int(function) => {

@@ -166,7 +166,8 @@ fn functions_of_the_program_see_ints_in_place() {
     assert_eq!(free(large), MPI_SUCCESS);
 }
 
-/// Contributions of several ranks may be combined at once; a program may count on the length that it has given.
+/// Contributions of several ranks may be combined at once; a program may count on the length that it has
+/// given.
 #[test]
 fn a_function_is_called_with_no_more_elements_than_the_operation_has() {
     let _alone = COUNTING.lock().unwrap();

@@ -1,6 +1,7 @@
 //! Packing and unpacking by hand, in this machine's own number formats (MPI 5.0 §5.2).
 //!
-//! Packed data is the elements' bytes in a row without a header, so what is packed in pieces can be unpacked as one.
+//! Packed data is the elements' bytes in a row without a header, so what is packed in pieces can be unpacked
+//! as one.
 
 use std::ffi::c_int;
 
@@ -116,7 +117,8 @@ pub fn mpi_unpack(
     })
 }
 
-/// The bytes that elements take when packed, of a datatype that need not be committed; `MPI_UNDEFINED` when that is more than the program's type holds.
+/// The bytes that elements take when packed, of a datatype that need not be committed; `MPI_UNDEFINED` when
+/// that is more than the program's type holds.
 pub fn mpi_pack_size(
     incount: MPI_Count,
     datatype: MPI_Datatype,

@@ -1,5 +1,5 @@
-//! Partitioned communication (MPI 5.0 §5): requests that are begun again and again, whose buffers are sent and received
-//! in parts.
+//! Partitioned communication (MPI 5.0 §5): requests that are begun again and again, whose buffers are sent
+//! and received in parts.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -76,7 +76,8 @@ impl Pieces<Sent> {
     /// All of it, for a send.
     fn payload(&self) -> Result<Payload<'static>> {
         match &self.packed {
-            // SAFETY: the request keeps what is packed as long as it is there, and a round of it that is under way.
+            // SAFETY: the request keeps what is packed as long as it is there, and a round of it that is
+            // under way.
             Some(packed) => Ok(unsafe { packed.memory().reading() }),
             None => {
                 let total = i64::from(self.partitions) * self.count;
@@ -194,9 +195,9 @@ impl Receiver {
         (status::of(&received.status), received.error.or_else(|| self.mismatch()))
     }
 
-    /// What is wrong with the elements that the sender has described: there are fewer than the receive expects or, with
-    /// `WEFT_CHECK`, they are of other kinds. Where there are too many, the round says so. (MPI 5.0 section 5.2: both sides
-    /// describe as much data)
+    /// What is wrong with the elements that the sender has described: there are fewer than the receive
+    /// expects or, with `WEFT_CHECK`, they are of other kinds. Where there are too many, the round says so.
+    /// (MPI 5.0 section 5.2: both sides describe as much data)
     fn mismatch(&self) -> Option<Error> {
         let brings = self.side.brings()?;
         let sent_bytes = brings.total_bytes();

@@ -1,7 +1,7 @@
 //! Persistent requests: an operation is described once, and begun again and again (MPI 5.0 §3.9).
 //!
-//! A [`Plan`] is what `MPI_Start` begins; whatever it begins is a request like any other while it is under way. A new
-//! kind of persistent operation is a new plan, and nothing else.
+//! A [`Plan`] is what `MPI_Start` begins; whatever it begins is a request like any other while it is under
+//! way. A new kind of persistent operation is a new plan, and nothing else.
 
 use std::ffi::c_int;
 use std::sync::Arc;

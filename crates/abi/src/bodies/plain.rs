@@ -1,5 +1,6 @@
-//! Collective operations on contiguous elements of predefined datatypes, which need no more than a few numbers to be described: no
-//! allocation, no reference to a datatype. Everything else is described by [`Described`](crate::bodies::ways::Described).
+//! Collective operations on contiguous elements of predefined datatypes, which need no more than a few
+//! numbers to be described: no allocation, no reference to a datatype. Everything else is described by
+//! [`Described`](crate::bodies::ways::Described).
 
 mod listed;
 
@@ -87,7 +88,8 @@ fn writable((start, bytes): (Received, usize)) -> UserMemory {
     if bytes == 0 { UserMemory::EMPTY } else { start.memory(0, bytes) }
 }
 
-/// The communicator, where nothing is unusual about it and about the library: no requests to look after, no checks, one group, nobody blank.
+/// The communicator, where nothing is unusual about it and about the library: no requests to look after, no
+/// checks, one group, nobody blank.
 #[inline(never)]
 fn usual(way: &Way<'_>, comm: MPI_Comm) -> Option<Held> {
     let held = state::undistracted()?.find_comm(comm)?;
@@ -132,7 +134,8 @@ fn perform(
     perform_otherwise(way, comm, describe)
 }
 
-/// Does, or begins, what is described for this rank, by [`Communicator::perform`] or as a request; `None` where nothing has happened.
+/// Does, or begins, what is described for this rank, by [`Communicator::perform`] or as a request; `None`
+/// where nothing has happened.
 #[inline(never)]
 fn perform_otherwise(
     way: &Way<'_>,
@@ -155,7 +158,8 @@ fn conclude(way: &Way<'_>, comm: MPI_Comm, done: Result<()>) -> c_int {
     if done.is_ok() { MPI_SUCCESS } else { finish(way.name(), Target::Comm(comm), done) }
 }
 
-/// Begins the operation that `plain` describes, in these buffers, and puts its request to its place; `None` where nothing has happened.
+/// Begins the operation that `plain` describes, in these buffers, and puts its request to its place; `None`
+/// where nothing has happened.
 fn begin(way: &Way<'_>, comm: MPI_Comm, held: &Held, plain: Plain, buffers: Buffers) -> Option<c_int> {
     let place = way.begins()?;
     let started =

@@ -65,7 +65,8 @@ pub(super) enum Begun {
 }
 
 impl Begun {
-    /// An operation with nobody, which is over as `ended` says; in a revoked communicator it has failed as any other.
+    /// An operation with nobody, which is over as `ended` says; in a revoked communicator it has failed as
+    /// any other.
     fn with_nobody(comm: &Communicator, ended: Begun) -> Begun {
         match comm.check_nobody() {
             Ok(()) => ended,
@@ -212,8 +213,8 @@ impl Send {
         self.check(runtime, comm)?.begin(comm, mode)
     }
 
-    /// Begins the send where nothing about it is unusual: a predefined datatype without gaps, a member as destination, and no checks.
-    /// `None`: nothing has happened.
+    /// Begins the send where nothing about it is unusual: a predefined datatype without gaps, a member as
+    /// destination, and no checks. `None`: nothing has happened.
     #[inline(always)]
     fn begin_usual(self, comm: MPI_Comm, mode: Mode) -> Option<Result<Sending>> {
         let bytes = row_bytes(self.datatype, self.count)?;
@@ -225,7 +226,8 @@ impl Send {
         Some(comm.start_send(self.buffer.payload(0, bytes), to, self.tag, mode))
     }
 
-    /// What the send has come to: `begun` tells of one that [`Send::begin_usual`] has begun, and where it does not, the send begins here.
+    /// What the send has come to: `begun` tells of one that [`Send::begin_usual`] has begun, and where it
+    /// does not, the send begins here.
     fn begun_or_begin(
         self,
         runtime: &'static Runtime,
@@ -305,7 +307,8 @@ impl Receive {
         self.check(runtime, comm)?.begin(comm)
     }
 
-    /// The tag, and room for elements of a predefined datatype without gaps; `None` where anything is unusual.
+    /// The tag, and room for elements of a predefined datatype without gaps; `None` where anything is
+    /// unusual.
     #[inline(always)]
     fn usual(self) -> Option<(Room, Option<c_int>)> {
         let bytes = row_bytes(self.datatype, self.count)?;
@@ -317,7 +320,8 @@ impl Receive {
         self.buffer.is_plain().then(|| (self.buffer.room(bytes), tag))
     }
 
-    /// Receives where nothing about it is unusual and the message comes within a few looks. `None`: nothing has happened.
+    /// Receives where nothing about it is unusual and the message comes within a few looks. `None`: nothing
+    /// has happened.
     #[inline(always)]
     fn receive_if_soon(self, comm: MPI_Comm) -> Option<weft::Status> {
         let (room, tag) = self.usual()?;
@@ -325,7 +329,8 @@ impl Receive {
         comm.receive_if_soon(room, arguments::member(comm, self.from)?, tag)
     }
 
-    /// Begins to receive where nothing about it is unusual and no message waits for it. `None`: nothing has happened.
+    /// Begins to receive where nothing about it is unusual and no message waits for it. `None`: nothing has
+    /// happened.
     #[inline(always)]
     fn begin_usual(self, comm: MPI_Comm) -> Option<RequestId> {
         let (room, tag) = self.usual()?;
@@ -362,7 +367,8 @@ impl Receive {
         call("MPI_Recv", Target::Comm(comm), |runtime| self.block(runtime, &runtime.comm(comm)?.comm, status))
     }
 
-    /// Gives a receive a request that is unusual, or that was begun when there were more than there are handles of their kind.
+    /// Gives a receive a request that is unusual, or that was begun when there were more than there are
+    /// handles of their kind.
     #[inline(never)]
     fn hand_out(self, comm: MPI_Comm, begun: Option<RequestId>, request: Place<'_, MPI_Request>) -> c_int {
         call("MPI_Irecv", Target::Comm(comm), |runtime| {
@@ -390,7 +396,8 @@ pub(super) fn conclude_sent(comm: &Communicator, begun: Begun) -> Result<()> {
     }
 }
 
-/// Unpacks what was received, and says whether all is well. What is of other elements than expected is not unpacked.
+/// Unpacks what was received, and says whether all is well. What is of other elements than expected is not
+/// unpacked.
 pub(crate) fn conclude(received: &weft::Received, unpack: &mut Option<Unpack>) -> Result<MPI_Status> {
     if let Some(unpack) = unpack {
         if received.error.is_none() && !received.status.cancelled {

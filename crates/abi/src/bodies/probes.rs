@@ -281,7 +281,8 @@ mod tests {
         message
     }
 
-    /// What another thread may do between the end of a receive of a taken message and the call of its error handler.
+    /// What another thread may do between the end of a receive of a taken message and the call of its error
+    /// handler.
     #[test]
     fn a_communicator_that_is_freed_while_a_taken_message_is_received_lingers_until_its_error_is_told() {
         let runtime = testing::start();

@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-/// Does nothing: there is no profiling in the library itself. In builds for that, levels 1 and 0 mark between what steps a
-/// process may die (docs/decisions/0018).
+/// Does nothing: there is no profiling in the library itself. In builds for that, levels 1 and 0 mark between
+/// what steps a process may die (docs/decisions/0018).
 pub fn mpi_pcontrol(level: c_int) -> c_int {
     mark(level)
 }

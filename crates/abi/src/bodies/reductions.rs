@@ -1,4 +1,5 @@
-//! Collective operations that combine data (MPI 5.0 §6.9 to §6.13), in each of their [ways](crate::bodies::ways).
+//! Collective operations that combine data (MPI 5.0 §6.9 to §6.13), in each of their
+//! [ways](crate::bodies::ways).
 
 use std::ffi::c_int;
 
@@ -37,7 +38,8 @@ impl Reduction {
         Ok(Reduction { operation, operator, count })
     }
 
-    /// Compares the calls of all ranks (`WEFT_CHECK`); `more` is what must be the same beside operator and length.
+    /// Compares the calls of all ranks (`WEFT_CHECK`); `more` is what must be the same beside operator and
+    /// length.
     fn check(
         &self,
         way: &Way<'_>,
@@ -146,7 +148,8 @@ impl Everywhere {
             }
             let reduction = Reduction::new(runtime, count, datatype, op)?;
             let collective = collective(reduction.shaped(in_place));
-            // The first rank of an exclusive scan gets nothing, and need not say where (MPI 5.0 section 6.11.2).
+            // The first rank of an exclusive scan gets nothing, and need not say where (MPI 5.0 section
+            // 6.11.2).
             let gets_nothing =
                 matches!(collective, Collective::Exscan(_)) && comm.rank() == Rank(0) && !in_place;
             let (gives, _) = side(runtime, sendbuf, count, datatype, in_place)?;
@@ -157,7 +160,8 @@ impl Everywhere {
                 Side::whole(recvbuf, whole(runtime, count, datatype)?)
             };
             reduction.check(way, comm, String::new, count)?;
-            // What stands in the output is loaded in any case: among those who live the first may be another one.
+            // What stands in the output is loaded in any case: among those who live the first may be another
+            // one.
             Ok(reduction.describe(What::Even(collective), gives, gets, !gets_nothing))
         };
         way.call(comm, describe)
@@ -299,8 +303,8 @@ pub fn mpi_reduce_scatter(
     way.call(comm, describe)
 }
 
-/// The buffers of the two above. In place, the elements behind the result stay as they are, so it does no harm that they are
-/// written back.
+/// The buffers of the two above. In place, the elements behind the result stay as they are, so it does no
+/// harm that they are written back.
 fn blocks(
     runtime: &'static Runtime,
     (sendbuf, recvbuf): (Sent, Received),

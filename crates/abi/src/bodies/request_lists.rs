@@ -72,7 +72,8 @@ impl<'call> List<'call> {
         Ok(())
     }
 
-    /// The entries that are neither null nor inactive, with their positions; an error if one of them is no request.
+    /// The entries that are neither null nor inactive, with their positions; an error if one of them is no
+    /// request.
     pub(super) fn active(self, runtime: &'static Runtime) -> Result<Vec<(usize, Look)>> {
         active(runtime, (0..self.count).map(|index| self.at(index)))
     }
@@ -117,7 +118,8 @@ pub(super) fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
     }
     let mut over = vec![false; ids.len()];
     loop {
-        // Those that are over are asked for no more, or there would be no waiting for the others of their request.
+        // Those that are over are asked for no more, or there would be no waiting for the others of their
+        // request.
         let left: Vec<usize> = (0..ids.len()).filter(|&place| !over[place]).collect();
         let asked: Vec<Option<RequestId>> = left.iter().map(|&place| ids[place]).collect();
         process.wait_ready(&asked).into_iter().for_each(|place| over[left[place]] = true);

@@ -1,7 +1,7 @@
 //! Sessions: MPI without `MPI_Init`, as often as a program likes (MPI 5.0 §11.3).
 //!
-//! A process joins its job with the first of them, or with `MPI_Init`. Sessions live in a table of the process, since
-//! they come before there is a runtime. All of them show the same process sets.
+//! A process joins its job with the first of them, or with `MPI_Init`. Sessions live in a table of the
+//! process, since they come before there is a runtime. All of them show the same process sets.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -179,8 +179,8 @@ pub fn mpi_session_get_num_psets(
     })
 }
 
-/// The name of process set number `n`, cut to `pset_len` bytes with its zero byte; a length of 0 asks for the bytes
-/// that it takes.
+/// The name of process set number `n`, cut to `pset_len` bytes with its zero byte; a length of 0 asks for the
+/// bytes that it takes.
 pub fn mpi_session_get_nth_pset(
     session: MPI_Session,
     info: MPI_Info,
@@ -236,8 +236,8 @@ pub fn mpi_session_get_pset_info(
     })
 }
 
-/// The processes of a set. Where there is no set of that name the group is `MPI_GROUP_NULL` (MPI 5.0 §7.3.2), and
-/// the call an error.
+/// The processes of a set. Where there is no set of that name the group is `MPI_GROUP_NULL` (MPI 5.0 §7.3.2),
+/// and the call an error.
 pub fn mpi_group_from_session_pset(
     session: MPI_Session,
     pset_name: Text<'_>,

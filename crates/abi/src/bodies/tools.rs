@@ -1,5 +1,6 @@
-//! The tool information interface (MPI 5.0 §15.3), of a library that has no variables, categories, events and sources: a tool that
-//! asks how many there are gets 0, and one that asks for one of them gets the code that says that there is none.
+//! The tool information interface (MPI 5.0 §15.3), of a library that has no variables, categories, events and
+//! sources: a tool that asks how many there are gets 0, and one that asks for one of them gets the code that
+//! says that there is none.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;

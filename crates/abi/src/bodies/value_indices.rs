@@ -1,7 +1,7 @@
 //! Datatypes of a value with an index, for `MPI_MINLOC` and `MPI_MAXLOC` (MPI 5.0 §6.9.4).
 //!
-//! Nine of them have names. Others are made when somebody asks for the first time; like predefined datatypes they are
-//! committed, cannot be freed and are the same for the same question.
+//! Nine of them have names. Others are made when somebody asks for the first time; like predefined datatypes
+//! they are committed, cannot be freed and are the same for the same question.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

@@ -1,5 +1,6 @@
-//! The three ways of a collective operation: until it is over, begun (`MPI_I...`), and described, to be begun again and
-//! again (`MPI_..._init`). One body says what an operation is, and serves all three (MPI 5.0 §6.12, §6.13).
+//! The three ways of a collective operation: until it is over, begun (`MPI_I...`), and described, to be begun
+//! again and again (`MPI_..._init`). One body says what an operation is, and serves all three (MPI 5.0 §6.12,
+//! §6.13).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -69,7 +70,8 @@ impl<'call> Way<'call> {
         self.name
     }
 
-    /// Compares the calls of all members (`WEFT_CHECK`): now, or beside the operation where the call does not wait.
+    /// Compares the calls of all members (`WEFT_CHECK`): now, or beside the operation where the call does not
+    /// wait.
     pub(crate) fn check(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
             Kind::Blocking | Kind::Planned(..) => comm.check(operation),
@@ -273,8 +275,8 @@ impl Described {
         Ok((input, output))
     }
 
-    /// Why it cannot be done: its root is blank. Over two groups those of the root's cannot know that, and count one more operation
-    /// that does nothing; so the others do the same.
+    /// Why it cannot be done: its root is blank. Over two groups those of the root's cannot know that, and
+    /// count one more operation that does nothing; so the others do the same.
     fn refused(&self, comm: &Communicator) -> Option<Error> {
         comm.check_root(self.what.root()?).err()
     }

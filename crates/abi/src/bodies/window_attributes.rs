@@ -14,8 +14,9 @@ use crate::objects::WinObject;
 use crate::state::call;
 use crate::types::*;
 
-/// The values of predefined keys, where programs may keep pointers to them while the window is there. They are atomics
-/// only to stand in memory that can be written: a program that writes there harms nobody but itself.
+/// The values of predefined keys, where programs may keep pointers to them while the window is there. They
+/// are atomics only to stand in memory that can be written: a program that writes there harms nobody but
+/// itself.
 pub(crate) struct Facts {
     bytes: AtomicIsize,
     unit: AtomicI32,

@@ -1,5 +1,5 @@
-//! Epochs of windows, as far as loads and stores need them (MPI 5.0 §12.5). There are no other operations yet, so that
-//! none is under way when one of these calls returns.
+//! Epochs of windows, as far as loads and stores need them (MPI 5.0 §12.5). There are no other operations
+//! yet, so that none is under way when one of these calls returns.
 
 use std::ffi::c_int;
 

@@ -1,6 +1,7 @@
 //! Hints of windows (MPI 5.0 §12.2.1 to §12.2.3, §12.2.7).
 //!
-//! What a program asserts is kept and told. How memory shall stand and be aligned is obeyed where a window is made.
+//! What a program asserts is kept and told. How memory shall stand and be aligned is obeyed where a window is
+//! made.
 
 use std::ffi::c_int;
 
@@ -38,7 +39,8 @@ pub(crate) fn placement(hints: &Pairs) -> SharedPlacement {
     if apart { SharedPlacement::Apart } else { SharedPlacement::Contiguous }
 }
 
-/// Gives hints to a window, beside those that it has. Collective; what the other members give is not looked at.
+/// Gives hints to a window, beside those that it has. Collective; what the other members give is not looked
+/// at.
 pub fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     call("MPI_Win_set_info", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;

@@ -142,7 +142,8 @@ pub fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     call("MPI_Win_detach", Target::Win(win), |runtime| runtime.win(win)?.window.detach(base.cast()))
 }
 
-/// Where this process can load and store what belongs to a member; a size of 0 and a null pointer where it cannot.
+/// Where this process can load and store what belongs to a member; a size of 0 and a null pointer where it
+/// cannot.
 pub fn mpi_win_shared_query(
     win: MPI_Win,
     rank: c_int,
@@ -173,8 +174,8 @@ fn member(window: &Window, rank: c_int) -> Result<Option<Rank>> {
     }
 }
 
-/// Frees a window when all members do. Attributes go first: a delete function that fails stops the call here, and the
-/// others wait until it is called again.
+/// Frees a window when all members do. Attributes go first: a delete function that fails stops the call here,
+/// and the others wait until it is called again.
 pub fn mpi_win_free(win: Variable<'_, MPI_Win>) -> c_int {
     const NAME: &str = "MPI_Win_free";
     let Some(win) = win.there() else { return call(NAME, Target::World, |_| Err(null("win"))) };

@@ -22,7 +22,8 @@ unsafe impl Send for Sent {}
 unsafe impl Sync for Sent {}
 // SAFETY: the program's promise holds whatever the thread that reads or writes there.
 unsafe impl Send for Received {}
-// SAFETY: the address alone is shared; each claim made of it is used by one operation, as the program promised.
+// SAFETY: the address alone is shared; each claim made of it is used by one operation, as the program
+// promised.
 unsafe impl Sync for Received {}
 
 /// What both kinds of buffers have in common: an address.

@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-/// A type of functions of the program, as C hands one over: an address, or the number of a predefined function.
+/// A type of functions of the program, as C hands one over: an address, or the number of a predefined
+/// function.
 pub trait CFunction: Copy {
     /// A function that can be called.
     type Pointer: Copy;
@@ -29,8 +30,9 @@ impl<F: CFunction> Callback<F> {
     /// The function that a program has passed.
     ///
     /// # Safety
-    /// `function` is null, the number of a predefined function, or the address of a C function of its type. That may be
-    /// called with what the MPI standard says of it, as long as an object refers to it that it was an argument for.
+    /// `function` is null, the number of a predefined function, or the address of a C function of its type.
+    /// That may be called with what the MPI standard says of it, as long as an object refers to it that it
+    /// was an argument for.
     #[inline(always)]
     pub unsafe fn claim(function: F) -> Callback<F> {
         Callback(function)
@@ -61,7 +63,8 @@ impl<F: CFunction> Callback<F> {
         (self.0.address().addr() >= PREDEFINED).then(|| unsafe { self.0.pointer() })
     }
 
-    /// This callback under another name of its function type: MPI-1 and MPI-2 name the types of attribute functions differently.
+    /// This callback under another name of its function type: MPI-1 and MPI-2 name the types of attribute
+    /// functions differently.
     pub fn renamed<G: CFunction<Pointer = F::Pointer>>(self) -> Callback<G> {
         Callback(G::at(self.0.address()))
     }

@@ -8,14 +8,15 @@ pub(super) fn failing(status: c_int) -> c_int {
     if status != 0 && status & 0xff == 0 { 1 } else { status }
 }
 
-/// Ends this process at once. What it has written before is not lost; handlers that the program has registered for its exit, and
-/// destructors of its objects, are not called: they would meet MPI in the middle of its end, and hide the first error by a second.
+/// Ends this process at once. What it has written before is not lost; handlers that the program has
+/// registered for its exit, and destructors of its objects, are not called: they would meet MPI in the middle
+/// of its end, and hide the first error by a second.
 pub(crate) fn exit(status: c_int) -> ! {
     exit_after(failing(status), || {})
 }
 
-/// Ends this process with that status, after others are told. They are told when what it has written is out, since the launcher ends
-/// this process as soon as it knows.
+/// Ends this process with that status, after others are told. They are told when what it has written is out,
+/// since the launcher ends this process as soon as it knows.
 pub(super) fn exit_after(status: c_int, tell: impl FnOnce()) -> ! {
     // A stream that another thread waits in, as for input, is locked, and would never be flushed.
     let _ = std::thread::Builder::new().spawn(move || {
@@ -33,13 +34,14 @@ pub(super) fn exit_after(status: c_int, tell: impl FnOnce()) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Writes what Fortran's units and C++'s `std::cout` still hold, where the program has brought the libraries of GCC for them; they
-/// do so themselves in a handler of exit.
+/// Writes what Fortran's units and C++'s `std::cout` still hold, where the program has brought the libraries
+/// of GCC for them; they do so themselves in a handler of exit.
 ///
 /// # Safety
 /// Symbols of these names are those of these libraries.
 unsafe fn flush_other_languages() {
-    // SAFETY: the names are texts of C; the types of what they name have not changed since the libraries have had these versions.
+    // SAFETY: the names are texts of C; the types of what they name have not changed since the libraries have
+    // had these versions.
     unsafe {
         let find = |name: &CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         let (flush, cout) = (find(c"_ZNSo5flushEv"), find(c"_ZSt4cout"));

@@ -10,9 +10,10 @@ use crate::generated::constants::*;
 use crate::objects::{CommObject, Objects};
 use crate::types::*;
 
-/// Binds a name to a communicator of a running library that has nothing else to look after and checks nothing, for what needs no object of
-/// this crate meanwhile and does not wait: it may connect, post, and make a turn of progress. The function returns `None` where there is none. A macro, since what keeps
-/// the communicator is dropped at the end of that function, and the world's needs nothing of the kind.
+/// Binds a name to a communicator of a running library that has nothing else to look after and checks
+/// nothing, for what needs no object of this crate meanwhile and does not wait: it may connect, post, and
+/// make a turn of progress. The function returns `None` where there is none. A macro, since what keeps the
+/// communicator is dropped at the end of that function, and the world's needs nothing of the kind.
 macro_rules! usual_comm {
     ($comm:ident = $handle:expr) => {
         let kept;
@@ -28,13 +29,15 @@ macro_rules! usual_comm {
 
 pub(crate) use usual_comm;
 
-/// The world as the process has joined it; `None` where it is another one, or there is something else to look after.
+/// The world as the process has joined it; `None` where it is another one, or there is something else to look
+/// after.
 #[inline(always)]
 pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
     if comm != MPI_COMM_WORLD || DETACHED.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    // SAFETY: it is null or the address of an object that is never dropped; published with release after that was made.
+    // SAFETY: it is null or the address of an object that is never dropped; published with release after that
+    // was made.
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 

@@ -53,7 +53,8 @@ pub fn link_library(folder: &Path) {
     std::os::unix::fs::symlink(library(), folder.join("libmpi_abi.so.1")).expect("a link to the library");
 }
 
-/// Compiles the C program or library `name` in `folder` and links it with the library there, see [`link_library`].
+/// Compiles the C program or library `name` in `folder` and links it with the library there, see
+/// [`link_library`].
 pub fn build(folder: &Path, name: &str, text: &str, arguments: &[&str]) -> PathBuf {
     let (source, result) = (folder.join(format!("{name}.c")), folder.join(name));
     fs::write(&source, text).expect("the source is written");

@@ -1,7 +1,9 @@
-//! The grid as a picture: each rank at the cell of its number on the left, the mapping on the right. Cells have a colour
-//! for their node and a shade for their package; edges between nodes are thick lines, those between packages thin ones.
+//! The grid as a picture: each rank at the cell of its number on the left, the mapping on the right. Cells
+//! have a colour for their node and a shade for their package; edges between nodes are thick lines, those
+//! between packages thin ones.
 //!
-//! A grid of two axes is one panel. Of more axes the last two make a panel, and there is one for each place on the others.
+//! A grid of two axes is one panel. Of more axes the last two make a panel, and there is one for each place
+//! on the others.
 //!
 //! ```text
 //!   before                after

@@ -1,8 +1,9 @@
 //! Which variables ranks get, as the command line says it.
 //!
-//! MPICH's rules: what a part says about passing variables on wins over what is said for the job; without a word all of
-//! the launcher's variables are passed on. Variables that are set come on top: those of the job first, those of the
-//! part over them. Open MPI's `-x` counts for its part and for those behind it that do not say otherwise.
+//! MPICH's rules: what a part says about passing variables on wins over what is said for the job; without a
+//! word all of the launcher's variables are passed on. Variables that are set come on top: those of the job
+//! first, those of the part over them. Open MPI's `-x` counts for its part and for those behind it that do
+//! not say otherwise.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +41,8 @@ pub enum Rule {
 }
 
 impl Environment {
-    /// The rules of the job and, over them, those of a part; `carried` are the exports of the parts before it.
+    /// The rules of the job and, over them, those of a part; `carried` are the exports of the parts before
+    /// it.
     pub fn of(job: &[Rule], carried: &[Rule], part: &[Rule]) -> Environment {
         let inherits = |rules: &[Rule]| {
             rules.iter().rev().find_map(|rule| match rule {

@@ -1,7 +1,7 @@
 //! The options of other launchers, as data: how many values each takes, and what is done about it here.
 //!
-//! Names stand without their dashes: all launchers take one dash and two alike. What this launcher has by the same name
-//! stands in `mod.rs`; an option that is in neither place is refused.
+//! Names stand without their dashes: all launchers take one dash and two alike. What this launcher has by the
+//! same name stands in `mod.rs`; an option that is in neither place is refused.
 
 /// Options that mean the same under several names.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-/// The words of each line that has any. `#` begins a comment where a word could begin; a line that ends in a backslash
-/// goes on in the next one; quotes and backslashes keep what they hold together.
+/// The words of each line that has any. `#` begins a comment where a word could begin; a line that ends in a
+/// backslash goes on in the next one; quotes and backslashes keep what they hold together.
 ///
 /// # Errors
 /// A quote that has no end, with its line.

@@ -1,8 +1,8 @@
 //! The command line of the launcher.
 //!
-//! People come with habits from other launchers. `words.rs` takes their words apart: several programs between colons,
-//! long options after a single dash, and options of others, of which `foreign.rs` is the table. What is left are options of
-//! ours, which clap reads by the definition below. `values.rs` reads their values.
+//! People come with habits from other launchers. `words.rs` takes their words apart: several programs between
+//! colons, long options after a single dash, and options of others, of which `foreign.rs` is the table. What
+//! is left are options of ours, which clap reads by the definition below. `values.rs` reads their values.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub use values::{Input, Universe};
 
 /// Starts the ranks of an MPI job on this node; on several, hands the job to the launcher that is there.
 ///
-/// All ranks end when one of them fails, and nothing is left behind however the launcher ends. The exit status is
-/// that of the first rank that failed, or 128 and the signal's number.
+/// All ranks end when one of them fails, and nothing is left behind however the launcher ends. The exit
+/// status is that of the first rank that failed, or 128 and the signal's number.
 #[derive(Debug, Parser)]
 #[command(name = "weftrun", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub struct Options {
@@ -43,12 +43,13 @@ pub struct Options {
     #[arg(short, long)]
     pub label: bool,
 
-    /// What each rank is bound to: hwthread, core, l2cache, l3cache, numa, socket, user:LISTS or none [default: cores, when they
-    /// can be shared out evenly among two or more ranks]
+    /// What each rank is bound to: hwthread, core, l2cache, l3cache, numa, socket, user:LISTS or none
+    /// [default: cores, when they can be shared out evenly among two or more ranks]
     #[arg(long, value_name = "UNIT[:overload-allowed]", value_parser = policy::bind_to)]
     pub bind_to: Option<BindTo>,
 
-    /// Deal the ranks out to such parts of the node in turn, or N to each with ppr:N:UNIT; PE=N gives each rank N cores
+    /// Deal the ranks out to such parts of the node in turn, or N to each with ppr:N:UNIT; PE=N gives each
+    /// rank N cores
     #[arg(long, value_name = "UNIT[:PE=N]", value_parser = policy::map_by)]
     pub map_by: Option<MapBy>,
 
@@ -80,14 +81,14 @@ pub struct Options {
     #[arg(long)]
     pub display_map: bool,
 
-    /// What errors do before the program sets an error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or
-    /// mpi_errors_return
+    /// What errors do before the program sets an error handler: mpi_errors_are_fatal (the default),
+    /// mpi_errors_abort or mpi_errors_return
     #[arg(long, value_name = "HANDLER", value_parser = values::error_handler)]
     pub initial_errhandler: Option<String>,
 
-    /// Go on when a rank fails, as far as the program lets it: errors of MPI tell the others. MODE is what happens to
-    /// communicators that have lost a member when the program has them recover: none, abort, blank, shrink, or rebuild, which
-    /// starts ranks again
+    /// Go on when a rank fails, as far as the program lets it: errors of MPI tell the others. MODE is what
+    /// happens to communicators that have lost a member when the program has them recover: none, abort,
+    /// blank, shrink, or rebuild, which starts ranks again
     #[arg(
         long,
         value_name = "MODE",
@@ -98,13 +99,13 @@ pub struct Options {
     )]
     pub ft: Option<String>,
 
-    /// With --ft: what becomes of messages when a communicator recovers: reset (the default: none that was sent before is received
-    /// after) or cont (what goes between two who live goes on)
+    /// With --ft: what becomes of messages when a communicator recovers: reset (the default: none that was
+    /// sent before is received after) or cont (what goes between two who live goes on)
     #[arg(long, value_name = "MODE", value_parser = values::message_mode)]
     pub ft_msg: Option<String>,
 
-    /// Deal the ranks out to so many parts of which each is as a node to them: they share memory within a part only. To try on one
-    /// node what a program does on several
+    /// Deal the ranks out to so many parts of which each is as a node to them: they share memory within a
+    /// part only. To try on one node what a program does on several
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     pub nodes: u32,
 
@@ -112,7 +113,8 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RESTARTS_MAX))]
     pub max_restarts: Option<u32>,
 
-    /// With --ft=rebuild: what happens instead where ranks cannot be started again: blank (the default) or abort
+    /// With --ft=rebuild: what happens instead where ranks cannot be started again: blank (the default) or
+    /// abort
     #[arg(long, value_name = "MODE", value_parser = values::rebuild_fallback)]
     pub rebuild_fallback: Option<String>,
 
@@ -192,7 +194,8 @@ pub struct Options {
 /// Options of one part of a job.
 #[derive(Debug, clap::Args)]
 struct PartOptions {
-    /// How many ranks [default: one for each core this process may use; one, where there are several programs]
+    /// How many ranks [default: one for each core this process may use; one, where there are several
+    /// programs]
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = values::ranks)]
     ranks: Option<u32>,
 
@@ -229,7 +232,8 @@ pub struct Part {
 }
 
 impl Options {
-    /// Reads the command line of this process. Prints help or an error and ends the process where that is due.
+    /// Reads the command line of this process. Prints help or an error and ends the process where that is
+    /// due.
     pub fn from_arguments() -> Options {
         Options::read(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
     }

@@ -1,5 +1,5 @@
-//! Takes the words of a command line apart: into the parts of the job that stand between colons, and each of them into
-//! options and program. Options of other launchers are translated or sorted out here.
+//! Takes the words of a command line apart: into the parts of the job that stand between colons, and each of
+//! them into options and program. Options of other launchers are translated or sorted out here.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -231,7 +231,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads a file of which each line is a part of the job. A line without a program is for the line behind it.
+    /// Reads a file of which each line is a part of the job. A line without a program is for the line behind
+    /// it.
     fn parts_of(&mut self, option: &Written, file: &OsStr) -> Result<(), String> {
         let name = file.to_string_lossy();
         if FILES_DEEP <= self.files {

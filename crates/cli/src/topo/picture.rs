@@ -1,7 +1,7 @@
 //! The machine tree as nested boxes.
 //!
-//! Sizes go up the tree and places go down: a box is as large as what it holds, whose columns are chosen so that it comes
-//! out about as wide as a page.
+//! Sizes go up the tree and places go down: a box is as large as what it holds, whose columns are chosen so
+//! that it comes out about as wide as a page.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Running the launcher in a test: with a watchdog, and with a mark by which everything it starts can be found.
+//! Running the launcher in a test: with a watchdog, and with a mark by which everything it starts can be
+//! found.
 #![allow(dead_code)] // each test file uses its own part of this one
 
 use std::io::{Read, Write};
@@ -44,7 +45,8 @@ pub fn weftrun(arguments: &[&str]) -> (Command, Mark) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let mark = Mark(format!("TEST_MARK=launcher-test-{}-{number}-end", std::process::id()));
-    // What started the tests may ignore signals (nohup does), and children inherit that; these tests send them.
+    // What started the tests may ignore signals (nohup does), and children inherit that; these tests send
+    // them.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_weftrun")]);
     let (name, value) = mark.0.split_once('=').expect("made above");

@@ -6,9 +6,11 @@ use crate::choice::Asked;
 use crate::{Reduce, ReduceScatter, Scatter};
 
 impl CostModel<'_> {
-    /// Within each of the widest parts, a message between any two of them, and within them again; with copies between.
+    /// Within each of the widest parts, a message between any two of them, and within them again; with copies
+    /// between.
     pub(super) fn alltoall_by_parts(&self, bytes: usize) -> PredictedCost {
-        // The smallest part says how many slices there are, and has most parts for a rank to serve; the largest has the most bytes.
+        // The smallest part says how many slices there are, and has most parts for a rank to serve; the
+        // largest has the most bytes.
         let ((least, most), parts) =
             (self.least_and_most_of_part(), self.size.div_ceil(self.ranks_of_part()));
         let (served, slices) = (parts.div_ceil(least), (least / parts).max(1));
@@ -31,7 +33,8 @@ impl CostModel<'_> {
         let work = self.handling(message) * f64::from(parts) * f64::from(crossing);
         let between = PredictedCost { path, work, waits: f64::from(served.div_ceil(PAIRS_AT_ONCE)) };
 
-        // A piece of each rank for each part that is served, and then a block of each rank there for each here.
+        // A piece of each rank for each part that is served, and then a block of each rank there for each
+        // here.
         let pieces = self.costs.copy.fixed_ns * (wide * (narrow + 1)) as f64;
         let path = (pieces + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served_by_most);
         let servants = f64::from(parts) * f64::from((parts * slices).min(most));

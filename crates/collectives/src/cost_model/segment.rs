@@ -28,8 +28,8 @@ impl CostModel<'_> {
         self.ns(rounds.iter().map(|round| self.round(round)).sum())
     }
 
-    /// A byte that goes through shared memory is written once and read by each who hears it: half of what a byte of a message that is sent at
-    /// once takes.
+    /// A byte that goes through shared memory is written once and read by each who hears it: half of what a
+    /// byte of a message that is sent at once takes.
     fn round(&self, round: &SegmentRound) -> PredictedCost {
         let (costs, link) = (self.costs, self.near());
         let byte_ns = link.eager_byte_ns / 2.0;

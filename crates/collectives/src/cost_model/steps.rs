@@ -11,8 +11,9 @@ impl<'a> CostModel<'a> {
         self.seating == RankPlacement::InOrder || self.seating == RankPlacement::Mixed && commutative
     }
 
-    /// Whether an allreduce is so short that it does not go by parts of a node: within a node such ones go by a board
-    /// (decisions/0004), which combines operands in the order of the algorithms without parts, and so each gives the same bits.
+    /// Whether an allreduce is so short that it does not go by parts of a node: within a node such ones go by
+    /// a collective segment (decisions/0004), which combines operands in the order of the algorithms without
+    /// parts, and so each gives the same bits.
     pub(super) fn fits_a_board(&self, bytes: usize) -> bool {
         !self.has_nodes() && bytes * self.size as usize <= COMBINED_BY_ALL_BYTES_MAX
     }
@@ -68,7 +69,8 @@ impl<'a> CostModel<'a> {
         })
     }
 
-    /// How often the way from the first rank of a node to the last one, along all others, goes over which link.
+    /// How often the way from the first rank of a node to the last one, along all others, goes over which
+    /// link.
     fn hops_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
         let (tiers, costs, together) = (self.tiers, self.costs, self.together);
         let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
@@ -86,14 +88,14 @@ impl<'a> CostModel<'a> {
         2.0 * self.costs.step_ns + self.costs.node.moving_alone_ns(bytes)
     }
 
-    /// How often a rank waits for a message so long: where it is asked for, its sender waits for the answer as well, and its core has gone
-    /// to somebody else where cores are shared.
+    /// How often a rank waits for a message so long: where it is asked for, its sender waits for the answer
+    /// as well, and its core has gone to somebody else where cores are shared.
     pub(super) fn waits(&self, bytes: usize) -> f64 {
         if self.costs.node.is_eager(bytes) { 1.0 } else { 2.0 }
     }
 
-    /// One message between ranks so far apart, counted from the first rank of a part. Not for a chain through all ranks, whose hops cross
-    /// borders: see [`CostModel::hops_near`].
+    /// One message between ranks so far apart, counted from the first rank of a part. Not for a chain through
+    /// all ranks, whose hops cross borders: see [`CostModel::hops_near`].
     pub(super) fn message(&self, bytes: usize, distance: u32) -> f64 {
         let is_near = distance < self.together && self.seating != RankPlacement::Mixed || !self.has_nodes();
         if is_near { self.near_message(bytes, self.near_at(distance)) } else { self.far_message(bytes, 1) }
@@ -104,7 +106,8 @@ impl<'a> CostModel<'a> {
         self.ends_and_way(bytes, link) + self.moving(bytes, link)
     }
 
-    /// A message that stays on its node, and whose sender receives one at the same time, so that it does not help with the copy.
+    /// A message that stays on its node, and whose sender receives one at the same time, so that it does not
+    /// help with the copy.
     pub(super) fn near_message_both_ways(&self, bytes: usize, link: &Link) -> f64 {
         self.ends_and_way(bytes, link) + link.moving_alone_ns(bytes)
     }
@@ -169,8 +172,8 @@ impl<'a> CostModel<'a> {
         PredictedCost { path, work: self.handling(bytes) * f64::from(self.size), waits: self.waits(bytes) }
     }
 
-    /// What the bytes add to the way of a message within a node whose sender has nothing else to do. Where cores are shared it has
-    /// no core meanwhile, and does not help.
+    /// What the bytes add to the way of a message within a node whose sender has nothing else to do. Where
+    /// cores are shared it has no core meanwhile, and does not help.
     fn moving(&self, bytes: usize, link: &Link) -> f64 {
         if self.has_own_cores() { link.moving_ns(bytes) } else { link.moving_alone_ns(bytes) }
     }
@@ -195,7 +198,8 @@ impl<'a> CostModel<'a> {
         PredictedCost { path, ..around }
     }
 
-    /// A ring of blocks that are sent at once, within a node: a block passes wide links seldom, while others are on their way.
+    /// A ring of blocks that are sent at once, within a node: a block passes wide links seldom, while others
+    /// are on their way.
     fn ring_of_parts(&self, block: usize, then_ns: f64) -> f64 {
         if !self.near().is_eager(block) || self.seating == RankPlacement::Mixed {
             return f64::INFINITY;
@@ -205,8 +209,8 @@ impl<'a> CostModel<'a> {
         chain.max(f64::from(self.size - 1) * self.between_blocks(block, then_ns) + self.near().latency_ns)
     }
 
-    /// The time between two blocks that are sent at once where ranks in a row pass them on, within a node: what the ranks at
-    /// the widest border do for each. Half of the work for bytes is done at each end.
+    /// The time between two blocks that are sent at once where ranks in a row pass them on, within a node:
+    /// what the ranks at the widest border do for each. Half of the work for bytes is done at each end.
     fn between_blocks(&self, block: usize, then_ns: f64) -> f64 {
         let moving = (self.near().moving_ns(block) + self.costs.node.moving_ns(block)) / 2.0;
         2.0 * self.costs.step_ns + moving + then_ns
@@ -221,8 +225,8 @@ impl<'a> CostModel<'a> {
         self.levels().map(round).sum()
     }
 
-    /// The rounds of a circulant graph: as those of what doubles, and a message in two pieces where it passes the last
-    /// rank's block.
+    /// The rounds of a circulant graph: as those of what doubles, and a message in two pieces where it passes
+    /// the last rank's block.
     pub(super) fn around(&self, block: usize, then: Work) -> PredictedCost {
         let (mut known, mut all) = (self.size, PredictedCost::default());
         while known > 1 {

@@ -1,7 +1,7 @@
 //! Operations in which each rank has a block for every other, by parts: reduce-scatter and alltoall.
 //!
-//! Blocks for the ranks of a part do not stand side by side where they must travel together, so some are copied first. Where
-//! that costs more than it gains, the formulas know it.
+//! Blocks for the ranks of a part do not stand side by side where they must travel together, so some are
+//! copied first. Where that costs more than it gains, the formulas know it.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use crate::scatter::Scatter;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape, around, back};
 
-/// To the leader of each part, between the leaders, and from each to the ranks of its part. None where the operation cannot go
-/// by parts.
+/// To the leader of each part, between the leaders, and from each to the ranks of its part. None where the
+/// operation cannot go by parts.
 pub(crate) fn reduce_scatter(
     shape: &Shape,
     blocks: Blocks<'_>,
@@ -51,9 +51,9 @@ pub(crate) fn reduce_scatter(
     Some(schedule)
 }
 
-/// Each rank of a part sums the part's vectors for the ranks that have its number in their parts, and all of them at once sum
-/// and scatter these between the parts. What larger parts have more is dealt to the same ranks in turn, which hand it on.
-/// None where the operation cannot go by parts.
+/// Each rank of a part sums the part's vectors for the ranks that have its number in their parts, and all of
+/// them at once sum and scatter these between the parts. What larger parts have more is dealt to the same
+/// ranks in turn, which hand it on. None where the operation cannot go by parts.
 pub(crate) fn reduce_scatter_in_slices(
     shape: &Shape,
     blocks: Blocks<'_>,
@@ -109,8 +109,9 @@ pub(crate) fn reduce_scatter_in_slices(
     Some(schedule)
 }
 
-/// The ranks of a part share out the other parts among them: each gets what the ranks of its part have for those that it serves,
-/// exchanges a message with each of these, and deals out what came. None where it is not known who sits where.
+/// The ranks of a part share out the other parts among them: each gets what the ranks of its part have for
+/// those that it serves, exchanges a message with each of these, and deals out what came. None where it is
+/// not known who sits where.
 pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
     let nesting = shape.nesting()?;
     let here = Here::of_first(nesting, shape)?;
@@ -164,8 +165,8 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     Some(schedule)
 }
 
-/// Sends each served part what stands in the first room, a row of each rank of this part, and leaves there a row of each rank of
-/// those parts. The second room is for what is sent.
+/// Sends each served part what stands in the first room, a row of each rank of this part, and leaves there a
+/// row of each rank of those parts. The second room is for what is sent.
 fn exchange(
     schedule: &mut Schedule,
     here: &Here<'_>,
@@ -215,9 +216,9 @@ fn exchange(
     schedule.wait();
 }
 
-/// Who serves whom in an alltoall. Where parts have several times as many ranks as there are parts, each is cut into so many
-/// slices, so that there is something to serve for nearly all ranks; a rank serves one slice of one part then. Else it serves
-/// whole parts.
+/// Who serves whom in an alltoall. Where parts have several times as many ranks as there are parts, each is
+/// cut into so many slices, so that there is something to serve for nearly all ranks; a rank serves one slice
+/// of one part then. Else it serves whole parts.
 struct Services<'a> {
     nesting: &'a Hierarchy,
     /// How many slices each part has.
@@ -249,8 +250,8 @@ impl<'a> Services<'a> {
         Group { number, first: bound(number), end: bound(number + 1) }
     }
 
-    /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the first one the run that
-    /// the part itself is in, so that not all turn to the same parts at a time.
+    /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the
+    /// first one the run that the part itself is in, so that not all turn to the same parts at a time.
     fn of(&self, part: Group, number: u32) -> Served {
         let (slices, all) = (self.slices, u64::from(self.nesting.parts() * self.slices));
         let number = around(number, self.run_of(part, part.number, 0), part.size());

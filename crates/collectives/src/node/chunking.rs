@@ -1,10 +1,12 @@
-//! Operations whose data is too long for entries: it goes in pieces, one number for each, which stand in trays
-//! (decisions/0005). So nothing is asked for, no call of the system is made, and each piece is combined or taken while it is in
-//! the caches. Of two members here; of more in [`n_ranks`](super::several).
+//! Operations whose data is too long for slots: it goes in chunks, one number for each, which stand in
+//! staging buffers (decisions/0005). So nothing is asked for, no call of the system is made, and each chunk
+//! is combined or taken while it is in the caches. Of two members here; of more in
+//! [`n_ranks`](super::several).
 //!
-//! A member gives up to [`Ring::ahead`] pieces before it takes the first one; of an exchange of more, the last of these beside it. How long the data is, and in how many pieces
-//! it comes, stands in each entry: where that is not what the other expects, both go on to the last piece, so that they are at the
-//! same number afterwards, and the data is lost.
+//! A member gives up to [`Ring::ahead`] chunks before it takes the first one; of an exchange of more, the
+//! last of these beside it. How long the data is, and in how many chunks it comes, stands in each slot: where
+//! that is not what the other expects, both go on to the last chunk, so that they are at the same number
+//! afterwards, and the data is lost.
 
 use std::ops::Range;
 
@@ -17,21 +19,22 @@ use messaging::Rank;
 pub(super) struct TransferLengths {
     pub gives: usize,
     pub gets: usize,
-    /// Pieces are whole elements of so many bytes.
+    /// Chunks are whole elements of so many bytes.
     pub element_bytes: usize,
 }
 
-/// Which trays pieces go through that are so long in all: the same at both members.
+/// Which staging buffers chunks go through that are so long in all: the same at both members.
 fn ring_for(bytes: usize) -> Ring {
     if LONG_FROM <= bytes { Ring::Long } else { Ring::Short }
 }
 
-/// What entries say of so many pieces, beside how long all are.
+/// What slots say of so many chunks, beside how long all are.
 fn telling(ring: Ring, pieces: u32) -> u32 {
     pieces | if ring == Ring::Long { LONG } else { 0 }
 }
 
-/// The number behind this one with which a piece comes, both counted from the first, as entries say that tell this.
+/// The number behind this one with which a chunk comes, both counted from the first, as slots say that tell
+/// this.
 pub(super) fn following(announced: u32, number: u32) -> u32 {
     let each = (announced >> EACH_BITS.start) & EACH_MAX;
     if each == 0 {
@@ -41,13 +44,13 @@ pub(super) fn following(announced: u32, number: u32) -> u32 {
     if number % round + 1 == each { number + 1 + round - each } else { number + 1 }
 }
 
-/// Whether an entry that says this holds so many bytes, or stands for one piece of so many.
+/// Whether a slot that says this holds so many bytes, or stands for one chunk of so many.
 #[inline(always)]
 pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
     told_bytes as usize == bytes && pieces <= 1
 }
 
-/// How many pieces an entry tells of, through whichever trays.
+/// How many chunks a slot tells of, through whichever staging buffers.
 pub(super) fn told_pieces(announced: u32) -> u32 {
     (announced & ((1 << EACH_BITS.start) - 1)).min(PIECES_MAX)
 }
@@ -64,8 +67,8 @@ pub(super) struct PairExchange {
     pub is_written_over: bool,
 }
 
-/// Which lengths of an operation of two go in pieces, by what was measured (decisions/0005, 0003). Other data goes by entries or
-/// messages.
+/// Which lengths of an operation of two go in chunks, by what was measured (decisions/0005, 0003). Other data
+/// goes by slots or messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkedLengths {
     /// On any machine: from which length on, and up to which.
@@ -76,7 +79,7 @@ pub(super) struct ChunkedLengths {
     passed: usize,
 }
 
-/// What goes in pieces.
+/// What goes in chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkedTransfer {
     pub lengths: TransferLengths,
@@ -87,7 +90,8 @@ pub(super) struct ChunkedTransfer {
 }
 
 impl ChunkedLengths {
-    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory (decisions/0005).
+    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory
+    /// (decisions/0005).
     pub(super) const EXCHANGE: ChunkedLengths = ChunkedLengths::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
     /// Both give and get, and each combines what it gets with what it has of it.
     pub(super) const SCATTERED: ChunkedLengths = ChunkedLengths {
@@ -101,7 +105,8 @@ impl ChunkedLengths {
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: ChunkedLengths =
         ChunkedLengths { passed: 0, ..ChunkedLengths::anywhere(16 << 10, BYTES_MAX) };
-    /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is quicker just then.
+    /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is
+    /// quicker just then.
     pub(super) const ONE_WAY: ChunkedLengths = ChunkedLengths {
         where_quick: [TURNED_BYTES_MAX + 1, ONE_WAY_BYTES_MAX],
         ..ChunkedLengths::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
@@ -114,7 +119,7 @@ impl ChunkedLengths {
     }
 }
 
-/// Data in pieces of one length; the last one may be shorter.
+/// Data in chunks of one length; the last one may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Chunking {
     bytes: usize,
@@ -124,12 +129,12 @@ pub(super) struct Chunking {
 }
 
 impl TransferLengths {
-    /// In how many pieces it goes each way.
+    /// In how many chunks it goes each way.
     pub(super) fn pieces(&self) -> [u32; 2] {
         Chunking::both(*self).map(Chunking::pieces)
     }
 
-    /// Whether it goes in pieces, and how: the same at both members.
+    /// Whether it goes in chunks, and how: the same at both members.
     #[inline]
     pub(super) fn carried(self, lot: ChunkedLengths) -> Option<ChunkedTransfer> {
         let longest = self.gives.max(self.gets);
@@ -140,7 +145,7 @@ impl TransferLengths {
         is_any.then_some(ChunkedTransfer { lengths: self, wants_quick, passed_bytes })
     }
 
-    /// The same of what goes one way: short data is in one piece, whoever has got something before.
+    /// The same of what goes one way: short data is in one chunk, whoever has got something before.
     #[inline]
     pub(super) fn carried_one_way(self, lot: ChunkedLengths) -> Option<ChunkedTransfer> {
         self.carried(lot).or_else(|| self.carried(ChunkedLengths::TURNED))
@@ -152,8 +157,8 @@ impl Chunking {
         Chunking { bytes, piece_bytes, is_back: false }
     }
 
-    /// What is given and what is gotten: two pieces at least, so that one is taken while the other is given, and as many each way
-    /// as the longer one has, so that trays are swapped with each.
+    /// What is given and what is gotten: two chunks at least, so that one is taken while the other is given,
+    /// and as many each way as the longer one has, so that staging buffers are swapped with each.
     fn both(lengths: TransferLengths) -> [Chunking; 2] {
         let TransferLengths { gives, gets, element_bytes } = lengths;
         let longest = gives.max(gets);
@@ -184,17 +189,19 @@ impl Chunking {
     }
 }
 
-/// How two members who give each other all that they have, and combine it, share that out: each combines one half, and gives the
-/// other what came of it (decisions/0005). So each byte is read and written four times, and not five. A round is a few pieces of
-/// contributions and as many of results, each in the tray in which the other's contribution stood that was combined last.
+/// How two members who give each other all that they have, and combine it, share that out: each combines one
+/// half, and gives the other what came of it (decisions/0005). So each byte is read and written four times,
+/// and not five. A round is a few chunks of contributions and as many of results, each in the staging buffer
+/// in which the other's contribution stood that was combined last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReduceScatterAllgather {
     /// Where this member's begins, and the other's.
     starts: [usize; 2],
-    /// The same; both in as many pieces, of which the last ones may be empty.
+    /// The same; both in as many chunks, of which the last ones may be empty.
     cuts: [Chunking; 2],
     rounds: u32,
-    /// A round has so many contributions, and as many results: no more than may be given ahead, of which each has a number.
+    /// A round has so many contributions, and as many results: no more than may be given ahead, of which each
+    /// has a number.
     each: u32,
     ring: Ring,
 }
@@ -237,15 +244,16 @@ impl ReduceScatterAllgather {
         2 * self.ring.ahead() * self.rounds
     }
 
-    /// What goes with the number that is so many behind the first one, and which piece of a half it is; there is none for numbers that are
-    /// passed over.
+    /// What goes with the number that is so many behind the first one, and which chunk of a half it is; there
+    /// is none for numbers that are passed over.
     fn part(self, number: u32) -> (ChunkKind, u32) {
         let (round, place) = (number / self.ring.ahead(), number % self.ring.ahead());
         let part = if round % 2 == 0 { ChunkKind::Contribution } else { ChunkKind::Result };
         (part, round / 2 * self.each + place)
     }
 
-    /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of its own.
+    /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of
+    /// its own.
     pub(super) fn gives(self, number: u32) -> (ChunkKind, Range<usize>) {
         let (part, piece) = self.part(number);
         (part, self.bytes_of(usize::from(part == ChunkKind::Contribution), piece))
@@ -272,12 +280,13 @@ pub(super) fn whole(bytes: usize, element_bytes: usize) -> usize {
     bytes / element_bytes * element_bytes
 }
 
-/// What becomes of a piece that has come: it begins there in all that comes, or, of halves, in the whole. And what is to be written with it: the
-/// next piece that is given, to its tray; or, of a contribution to a sum by halves, what comes of it, to the tray in which that stands.
+/// What becomes of a chunk that has come: it begins there in all that comes, or, of halves, in the whole. And
+/// what is to be written with it: the next chunk that is given, to its staging buffer; or, of a contribution
+/// to a sum by halves, what comes of it, to the staging buffer in which that stands.
 pub(super) type ChunkHandler<'a> =
     &'a mut dyn FnMut(ChunkKind, usize, Payload<'_>, (UserMemory, Payload<'_>));
 
-/// What goes, piece by piece.
+/// What goes, chunk by chunk.
 #[derive(Clone, Copy)]
 pub(super) enum TransferKind {
     /// Each gives something.
@@ -294,7 +303,7 @@ impl TransferKind {
         TransferKind::Each { give, gives, gets, ring: ring_for(lengths.gives.max(lengths.gets)) }
     }
 
-    /// The same through those trays.
+    /// The same through those staging buffers.
     pub(super) fn through(mut self, other: Ring) -> TransferKind {
         if let TransferKind::Each { ring, .. } = &mut self {
             *ring = other;
@@ -302,7 +311,7 @@ impl TransferKind {
         self
     }
 
-    /// In how many pieces it goes each way.
+    /// In how many chunks it goes each way.
     pub(super) fn pieces(&self) -> [u32; 2] {
         match self {
             TransferKind::Each { gives, gets, .. } => [gives.pieces(), gets.pieces()],
@@ -311,7 +320,7 @@ impl TransferKind {
         }
     }
 
-    /// What entries say of so many numbers, beside how long all is.
+    /// What slots say of so many numbers, beside how long all is.
     pub(super) fn telling(&self, numbers: u32) -> u32 {
         let of_kind = match self {
             TransferKind::Each { .. } => 0,
@@ -321,7 +330,7 @@ impl TransferKind {
         telling(self.ring(), numbers) | of_kind
     }
 
-    /// Which trays it goes through.
+    /// Which staging buffers it goes through.
     pub(super) fn ring(&self) -> Ring {
         match self {
             TransferKind::Each { ring, .. } => *ring,
@@ -330,7 +339,7 @@ impl TransferKind {
         }
     }
 
-    /// The last pieces go first: what was written or read last is still in the caches (decisions/0005).
+    /// The last chunks go first: what was written or read last is still in the caches (decisions/0005).
     pub(super) fn turn_back(&mut self) {
         match self {
             TransferKind::Each { gives, gets, .. } => [gives.is_back, gets.is_back] = [true; 2],
@@ -339,7 +348,8 @@ impl TransferKind {
         }
     }
 
-    /// The piece that is given so many numbers behind the first one; `None` where it stands in its tray, since it was made there.
+    /// The chunk that is given so many numbers behind the first one; `None` where it stands in its staging
+    /// buffer, since it was made there.
     pub(super) fn given(&self, number: u32) -> Option<Payload<'static>> {
         let (all, Range { start, end }) = match *self {
             TransferKind::Each { give, gives, .. } => (give, gives.piece(number)),
@@ -363,47 +373,52 @@ impl TransferKind {
     }
 }
 
-/// What two exchange stands in entries up to here, which are two lines then.
+/// What two exchange stands in slots up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
-/// The shortest pieces: what is no longer is in one, which takes less than two of half its length (decisions/0005).
+/// The shortest chunks: what is no longer is in one, which takes less than two of half its length
+/// (decisions/0005).
 pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
-/// What goes one way is in a tray up to here.
+/// What goes one way is in a staging buffer up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
-/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at least (decisions/0005).
+/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at
+/// least (decisions/0005).
 const FRESH_BYTES_MAX: usize = 64 << 10;
-/// As long as data of one way was measured to go in pieces more quickly than as a message (decisions/0005).
+/// As long as data of one way was measured to go in chunks more quickly than as a message (decisions/0005).
 pub const ONE_WAY_BYTES_MAX: usize = 4 << 20;
 /// What both combine is shared out between them from here on.
 pub const HALVES_FROM: usize = 32 << 10;
-/// The longest pieces then. Longer ones are fewer, which takes less; shorter ones are still in the nearest caches when what was combined is given.
+/// The longest chunks then. Longer ones are fewer, which takes less; shorter ones are still in the nearest
+/// caches when what was combined is given.
 pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= chunk_bytes_max(2));
-/// From here on pieces go through the long ring (decisions/0005); of sums by halves, as long as a half is.
+/// From here on chunks go through the long ring (decisions/0005); of sums by halves, as long as a half is.
 pub const LONG_FROM: usize = 256 << 10;
-/// Told beside the number of pieces where they do.
+/// Told beside the number of chunks where they do.
 const LONG: u32 = 1 << 31;
 /// Told beside it by one of several who gives nothing this time.
 pub(super) const NOTHING: u32 = 1 << 30;
 /// Told where each of two reads the other's memory.
 pub const READ: u32 = 1 << 28;
-/// Told where pieces come with a few of the numbers of each round only: with how many. As many fit there as a round has.
+/// Told where chunks come with a few of the numbers of each round only: with how many. As many fit there as a
+/// round has.
 const EACH_BITS: Range<u32> = 24..28;
 const EACH_MAX: u32 = (1 << (EACH_BITS.end - EACH_BITS.start)) - 1;
 const _: () = assert!(Ring::Long.ahead() <= EACH_MAX && PIECES_MAX < 1 << EACH_BITS.start);
 /// So many numbers that takes.
 const READ_PIECES: u32 = 2;
-/// So many bytes are told of a piece that holds nothing to be used, since its giver has given the operation up; no data is so long.
+/// So many bytes are told of a chunk that holds nothing to be used, since its giver has given the operation
+/// up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
 /// The same where what members give does not fit together.
 pub(super) const MISFIT: u32 = GIVEN_UP - 1;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
-/// No data has more pieces.
+/// No data has more chunks.
 pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
-/// So much is given before anything is taken: three pieces at most, as whole elements of any length.
+/// So much is given before anything is taken: three chunks at most, as whole elements of any length.
 pub(super) const AHEAD_BYTES: usize = 2 * PIECE_BYTES_MIN;
 const _: () = assert!(3 <= Ring::Short.ahead());
-/// Pieces begin where lines do, as far as elements let them.
+/// Chunks begin where lines do, as far as elements let them.
 pub(super) const LINE: usize = 64;
 /// What is combined at a time.
 pub(super) const STRIP_BYTES: usize = 4 << 10;
@@ -414,7 +429,7 @@ mod tests {
 
     use super::*;
 
-    /// Lengths around those at which there is one piece more, up to what takes trays several times.
+    /// Lengths around those at which there is one chunk more, up to what takes staging buffers several times.
     fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
         let lengths =
             [120, 2048, 2160, 4096, 6144, 16 << 10, 64 << 10, 96 << 10, 128 << 10, 225_000, 700_000];
@@ -424,7 +439,8 @@ mod tests {
         })
     }
 
-    /// What one gives is what the other gets, each byte is combined once and comes once as a result, behind the contribution to it.
+    /// What one gives is what the other gets, each byte is combined once and comes once as a result, behind
+    /// the contribution to it.
     #[test]
     fn halves_fit_together() {
         let lengths = |element_bytes: usize| counts(element_bytes).map(move |count| count * element_bytes);
@@ -451,7 +467,7 @@ mod tests {
         for number in numbers {
             assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
             if one.gives(number).0 == ChunkKind::Result {
-                // It stands in the tray in which the contribution stood.
+                // It stands in the staging buffer in which the contribution stood.
                 let contribution = one.gets(number - cargo.ring().ahead());
                 assert_eq!(contribution, (ChunkKind::Contribution, one.gives(number).1));
             }

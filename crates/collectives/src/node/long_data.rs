@@ -1,5 +1,5 @@
-//! Operations of two members whose data is too long for slots, from their beginning to their end: what is sent, and what becomes of each
-//! chunk that comes.
+//! Operations of two members whose data is too long for slots, from their beginning to their end: what is
+//! sent, and what becomes of each chunk that comes.
 
 use fabric::slots::{Credit, Ring, Slots, is_before};
 use fabric::{Heap, Payload, UserMemory};
@@ -18,10 +18,11 @@ use crate::Block;
 use crate::memory::reading;
 
 impl<M: SegmentMember> SegmentOperation<'_, M> {
-    /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are renewed between
-    /// operations only.
+    /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are
+    /// renewed between operations only.
     pub(super) fn begin_pieces(&mut self, ring: Ring, pieces: u32, gives: bool) -> Result<()> {
-        // Trays may come twice in a row where numbers come round: all that stands there must be taken.
+        // Staging buffers may come twice in a row where numbers come round: all that stands there must be
+        // taken.
         if self.turn.owes_renewal {
             self.renew()?;
         }
@@ -43,8 +44,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         Ok(())
     }
 
-    /// Waits until all others pass over the numbers from that one to this, as who does the same operation does. Who goes through any of
-    /// them does something else.
+    /// Waits until all others pass over the numbers from that one to this, as who does the same operation
+    /// does. Who goes through any of them does something else.
     #[cold]
     fn await_passing(&mut self, first: u32) -> Result<()> {
         let last = self.number.wrapping_sub(1);
@@ -60,7 +61,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         elsewhere(self.board()).map_or(Ok(()), |rank| Err(Fault::Elsewhere(rank)))
     }
 
-    /// Does an operation of two that goes in pieces.
+    /// Does an operation of two that goes in chunks.
     pub(super) fn carry_pieces(
         &mut self,
         plan: &SegmentPlan<'_>,
@@ -201,8 +202,8 @@ struct Strips<'a> {
 }
 
 impl Strips<'_> {
-    /// What comes of it is to stand in the output, and over what has come where that is in a tray in which it is given next: at once, where
-    /// whoever combines can do that.
+    /// What comes of it is to stand in the output, and over what has come where that is in a staging buffer
+    /// in which it is given next: at once, where whoever combines can do that.
     fn combine(
         &self,
         at: usize,

@@ -1,7 +1,8 @@
-//! Long operations of more than two members. Data goes in pieces, of which each member has one at a time for all others to read
-//! (decisions/0005); a piece is exchanged in one turn of all, and summed up in two: each member combines a slice of it, and then all take all
-//! slices; or, of short ones, one combines all (decisions/0004). So all wait for all as seldom as can be, which is what counts where members
-//! share cores: whoever waits gives its core away.
+//! Long operations of more than two members. Data goes in chunks, of which each member has one at a time for
+//! all others to read (decisions/0005); a chunk is exchanged in one turn of all, and summed up in two: each
+//! member combines a slice of it, and then all take all slices; or, of short ones, one combines all
+//! (decisions/0004). So all wait for all as seldom as can be, which is what counts where members share cores:
+//! whoever waits gives its core away.
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ struct ChunkedOperation<'v, 'a, 'p, M: SegmentMember> {
 }
 
 impl<M: SegmentMember> SegmentOperation<'_, M> {
-    /// Does an operation in pieces among several.
+    /// Does an operation in chunks among several.
     pub(super) fn carry_among_several(
         &mut self,
         plan: &SegmentPlan<'_>,
@@ -58,7 +59,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         }
     }
 
-    /// Does a sum of one piece for all, which one member combines.
+    /// Does a sum of one chunk for all, which one member combines.
     pub(super) fn carry_by_hub(
         &mut self,
         plan: &SegmentPlan<'_>,
@@ -110,7 +111,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         Ok(ChunkedOperation { visit, plan, first, numbers, begun, told_bytes, mark, mismatch, is_over })
     }
 
-    /// Each who gives hands its block to those who hear it, a piece in each turn.
+    /// Each who gives hands its block to those who hear it, a chunk in each turn.
     fn hand_out(mut self, own: Payload<'static>, piece_bytes: usize, output: &mut UserMemory) -> Result<()> {
         while self.begun < self.numbers {
             let at = self.begun as usize * piece_bytes;
@@ -128,7 +129,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         self.end()
     }
 
-    /// All combine what all have, a piece in two turns.
+    /// All combine what all have, a chunk in two turns.
     fn sum_up(
         mut self,
         own: Payload<'static>,
@@ -162,8 +163,9 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         self.end()
     }
 
-    /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In both turns all tell of
-    /// something, also who gives nothing: who takes this for a longer operation waits for that.
+    /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In
+    /// both turns all tell of something, also who gives nothing: who takes this for a longer operation waits
+    /// for that.
     fn sum_at_hub(
         mut self,
         own: Payload<'static>,
@@ -201,8 +203,9 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         self.end()
     }
 
-    /// The hub has told of no sum, and may not have told how many numbers there are for those who have more to do: all have said so in the
-    /// first one. Whose entry is not there any more has gone on, and is in no operation with this member.
+    /// The hub has told of no sum, and may not have told how many numbers there are for those who have more
+    /// to do: all have said so in the first one. Whose slot is not there any more has gone on, and is in no
+    /// operation with this member.
     #[cold]
     fn count_as_others(&mut self) {
         for from in others(self.plan.here, self.plan.size) {
@@ -214,7 +217,8 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         }
     }
 
-    /// The next number, in which this member gives something to one that hears, or hears those who give and gives nothing.
+    /// The next number, in which this member gives something to one that hears, or hears those who give and
+    /// gives nothing.
     fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
         let is_hub = self.plan.here == HUB;
         (self.plan.hears, self.mark) = match hears {
@@ -224,7 +228,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         self.turn(piece)
     }
 
-    /// The root combines what all have, a piece in each turn.
+    /// The root combines what all have, a chunk in each turn.
     fn sum_at_root(
         mut self,
         own: Payload<'static>,
@@ -297,7 +301,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         room.payload().part(at(result), bytes)
     }
 
-    /// The next number: gives a piece, if this member gives, and waits until those are there that it hears.
+    /// The next number: gives a chunk, if this member gives, and waits until those are there that it hears.
     fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
         let number = self.first.wrapping_add(self.begun);
         self.visit.number = number;
@@ -313,7 +317,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
 
     fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
         if self.plan.gives {
-            // What is empty stands in no tray.
+            // What is empty stands in no staging buffer.
             let is_empty = piece.bytes() == 0;
             let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
             self.visit.await_room(ahead)?;
@@ -360,7 +364,8 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
 }
 
 impl<M: SegmentMember> Drop for ChunkedOperation<'_, '_, '_, M> {
-    /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for data what comes then.
+    /// Whatever came of it, and also where an operator has panicked: all count alike, and nobody takes for
+    /// data what comes then.
     fn drop(&mut self) {
         if self.told_bytes != MISFIT {
             self.told_bytes = GIVEN_UP;
@@ -381,7 +386,7 @@ fn chunk(of: Rank, number: u32) -> Chunk {
     Chunk { ring: Ring::Short, member: of.0, number }
 }
 
-/// The slices of a piece that the members combine.
+/// The slices of a chunk that the members combine.
 #[derive(Clone, Copy)]
 struct Slices {
     members: u32,
@@ -402,7 +407,7 @@ impl Slices {
     }
 }
 
-/// The pieces of what one member combines: all members' together stay in its caches.
+/// The chunks of what one member combines: all members' together stay in its caches.
 const ROOT_PIECE_BYTES: usize = 16 << 10;
 
 /// The same where the root combines all.
@@ -410,7 +415,7 @@ pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
     whole(ROOT_PIECE_BYTES, element_bytes)
 }
 
-/// Pieces are whole elements of so many bytes, which fit several times.
+/// Chunks are whole elements of so many bytes, which fit several times.
 #[must_use]
 pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
     whole(chunk_bytes_max(members), element_bytes)

@@ -1,8 +1,8 @@
-//! Exchanges between the neighbours of a topology that has two members: all that one of them has for the other stands in one entry, or is
-//! one piece, one block behind the other.
+//! Exchanges between the neighbours of a topology that has two members: all that one of them has for the
+//! other stands in one slot, or is one chunk, one block behind the other.
 //!
-//! Both know how much that is, each way, however the blocks stand in the program's memory and whatever lengths they have, so they
-//! decide alike whether it goes so.
+//! Both know how much that is, each way, however the blocks stand in the program's memory and whatever
+//! lengths they have, so they decide alike whether it goes so.
 
 use fabric::slots::{DEPTH, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
@@ -15,8 +15,8 @@ use super::{Fault, Result, SegmentMember, SegmentOperation};
 use crate::memory::reading;
 use crate::{Block, Neighbourhood, Surround};
 
-/// One member's part in an exchange of neighbours, in a topology of two members, that goes through the segment: in a slot or one chunk
-/// each way.
+/// One member's part in an exchange of neighbours, in a topology of two members, that goes through the
+/// segment: in a slot or one chunk each way.
 pub struct NeighbourExchange<'a> {
     neighbourhood: &'a Neighbourhood,
     surround: Surround<'a>,

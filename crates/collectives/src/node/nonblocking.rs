@@ -1,7 +1,9 @@
-//! An operation of one round that goes on after the call that began it: this member's part in it, which is polled.
+//! An operation of one round that goes on after the call that began it: this member's part in it, which is
+//! polled.
 //!
-//! A member writes its slot when it begins the operation, so no member waits for another's next call: with the last member that begins it,
-//! all that is left for the others is to look. Each has consumed the operation when it has looked at all slots that are for it.
+//! A member writes its slot when it begins the operation, so no member waits for another's next call: with
+//! the last member that begins it, all that is left for the others is to look. Each has consumed the
+//! operation when it has looked at all slots that are for it.
 
 use fabric::slots::{Credit, Slots, is_room};
 use fabric::{Heap, Payload, UserMemory};
@@ -52,11 +54,13 @@ impl NonblockingPlan {
     /// Begins the operation and returns its number.
     #[inline(always)]
     pub fn begin(&self, credit: &mut Credit) -> u32 {
-        // The others look at a slot when they like. A member that writes none has nothing that they could look at.
+        // The others look at a slot when they like. A member that writes none has nothing that they could
+        // look at.
         if self.0.gives { credit.begin_pending() } else { credit.begin() }
     }
 
-    /// The slots that this member has seen in the operation, which was the last that began, tell how far their writers are.
+    /// The slots that this member has seen in the operation, which was the last that began, tell how far
+    /// their writers are.
     #[inline(always)]
     pub fn credit(&self, credit: &mut Credit) {
         match self.0.hears {
@@ -90,7 +94,8 @@ impl NonblockingOperation {
         self.owes
     }
 
-    /// Writes this member's slot, if all members have consumed the one that it reuses, as `credit` knows or a look tells.
+    /// Writes this member's slot, if all members have consumed the one that it reuses, as `credit` knows or a
+    /// look tells.
     #[inline(always)]
     pub fn begin(&mut self, slots: &impl Slots, credit: &mut Credit) {
         if self.owes && finds_room(slots, credit, self.number, others(self.plan.here, self.plan.size)) {
@@ -111,8 +116,8 @@ impl NonblockingOperation {
         self.owes = false;
     }
 
-    /// Goes as far as it can without a look at data: writes this member's slot, and looks for those that are for it. When all of these are
-    /// there, the data is to be [received](Pending::receive).
+    /// Goes as far as it can without a look at data: writes this member's slot, and looks for those that are
+    /// for it. When all of these are there, the data is to be [received](Pending::receive).
     #[inline]
     pub fn poll(&mut self, slots: &impl Slots) -> Option<Result<()>> {
         let (number, plan) = (self.number, self.plan);
@@ -124,7 +129,8 @@ impl NonblockingOperation {
         }
         for from in plan.writers().skip(self.heard) {
             let expected_bytes = plan.heard(from).0;
-            // Of more than two members the lines behind the first would be taken away from writers that are at work on them.
+            // Of more than two members the lines behind the first would be taken away from writers that are
+            // at work on them.
             let in_slot = if plan.size == 2 { expected_bytes } else { 0 };
             if !slots.has_all(from.0, number, in_slot) {
                 return None;
@@ -142,7 +148,8 @@ impl NonblockingOperation {
         Some(Ok(()))
     }
 
-    /// Copies or combines what the slots hold for this member, all of which are there. `scratch` is where contributions are combined.
+    /// Copies or combines what the slots hold for this member, all of which are there. `scratch` is where
+    /// contributions are combined.
     #[inline]
     pub fn receive(&mut self, slots: &impl Slots, combining: impl Combine, scratch: &mut Option<Heap>) {
         let plan = self.plan;
@@ -162,7 +169,8 @@ impl NonblockingOperation {
         self.plan.writers().skip(self.heard)
     }
 
-    /// The members that this one waits for: all others where its own slot has no room, and otherwise those whose slots are not there.
+    /// The members that this one waits for: all others where its own slot has no room, and otherwise those
+    /// whose slots are not there.
     #[must_use]
     pub fn awaited(&self, slots: &impl Slots) -> Vec<Rank> {
         match self.owes {

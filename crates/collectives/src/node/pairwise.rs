@@ -1,9 +1,10 @@
-//! Operations in which a member knows the lengths of the blocks that it gives and gets, and no others: each pair of members
-//! knows its own alone, so each decides by itself whether its block goes by an entry or by a message.
+//! Operations in which a member knows the lengths of the blocks that it gives and gets, and no others: each
+//! pair of members knows its own alone, so each decides by itself whether its block goes by a slot or by a
+//! message.
 //!
-//! Where several members read an entry, it has a slot of one length for each of them, in the order in which they come behind its
-//! writer: four bytes that say how long the block is, and the block, where it fits. Where one reads it, it is that one's
-//! block.
+//! Where several members read a slot, it has a slot of one length for each of them, in the order in which
+//! they come behind its writer: four bytes that say how long the block is, and the block, where it fits.
+//! Where one reads it, it is that one's block.
 
 use fabric::Payload;
 use fabric::slots::{SLOT_BYTES_MAX, Slots};
@@ -21,11 +22,11 @@ pub(super) struct PairwiseBlocks<'a> {
     listed: Listed<'a>,
     here: Rank,
     size: u32,
-    /// The length of a slot; none where one member reads an entry.
+    /// The length of a slot; none where one member reads a slot.
     slot_bytes: Option<usize>,
 }
 
-/// The blocks that are too long for entries; the others have no bytes.
+/// The blocks that are too long for slots; the others have no bytes.
 pub struct LongBlocks {
     what: Uneven,
     sends: Vec<Block>,
@@ -103,7 +104,7 @@ impl<'a> PairwiseBlocks<'a> {
         }
     }
 
-    /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
+    /// What two members give each other, where it goes in chunks; the same lengths as seen by the other.
     #[inline]
     pub(super) fn in_pieces(&self) -> Option<ChunkedTransfer> {
         if self.size != 2 {
@@ -120,25 +121,25 @@ impl<'a> PairwiseBlocks<'a> {
         }
     }
 
-    /// Whether a block goes by an entry.
+    /// Whether a block goes by a slot.
     #[inline]
     pub(super) fn is_short(&self, block: Block) -> bool {
         block.bytes <= self.slot_bytes.map_or(SLOT_BYTES_MAX, |bytes| bytes - HEAD_BYTES)
     }
 
-    /// Whether this member writes an entry: whoever has nothing but long blocks need not.
+    /// Whether this member writes a slot: whoever has nothing but long blocks need not.
     #[inline]
     pub(super) fn writes(&self) -> bool {
         self.others().filter_map(|to| self.given_to(to)).any(|block| self.is_short(block))
     }
 
-    /// What that member's entry has for this one, if anything comes by it.
+    /// What that member's slot has for this one, if anything comes by it.
     #[inline]
     pub(super) fn heard(&self, from: Rank) -> Option<Block> {
         self.gotten_from(from).filter(|&block| block.bytes > 0 && self.is_short(block))
     }
 
-    /// Writes this member's entry.
+    /// Writes this member's slot.
     pub(super) fn write(&self, board: &impl Slots, number: u32, contribution: Payload<'_>) {
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let Some(slot_bytes) = self.slot_bytes else {
@@ -155,12 +156,13 @@ impl<'a> PairwiseBlocks<'a> {
         board.post(number, self.entry_bytes(0));
     }
 
-    /// The length of an entry, of which its reader expects so many bytes.
+    /// The length of a slot, of which its reader expects so many bytes.
     pub(super) fn entry_bytes(&self, expected: usize) -> usize {
         self.slot_bytes.map_or(expected, |bytes| bytes * (self.size - 1) as usize)
     }
 
-    /// The block for this member in that member's entry: the length that the writer has said, and as much of it as there is.
+    /// The block for this member in that member's slot: the length that the writer has said, and as much of
+    /// it as there is.
     pub(super) fn find<'e>(&self, from: Rank, entry: Payload<'e>) -> (usize, Payload<'e>) {
         let Some(slot_bytes) = self.slot_bytes else { return (entry.bytes(), entry) };
         let round = if self.here > from { 0 } else { self.size };
@@ -225,7 +227,7 @@ impl<'a> PairwiseBlocks<'a> {
         self.moved().all(|block| !self.is_short(block))
     }
 
-    /// Whether any block is too long for an entry. Each of its two ends knows that.
+    /// Whether any block is too long for a slot. Each of its two ends knows that.
     pub(super) fn has_long(&self) -> bool {
         self.moved().any(|block| !self.is_short(block))
     }
@@ -250,7 +252,7 @@ impl<'a> PairwiseBlocks<'a> {
     }
 }
 
-/// A length as entries tell it.
+/// A length as slots tell it.
 pub(super) fn told(block: Block) -> u32 {
     u32::try_from(block.bytes).unwrap_or(u32::MAX)
 }
@@ -273,7 +275,8 @@ mod tests {
 
     use super::*;
 
-    /// How long what one member gives another is: nothing, what fits any slot, what just fits and what does not.
+    /// How long what one member gives another is: nothing, what fits any slot, what just fits and what does
+    /// not.
     fn bytes(from: u32, to: u32, size: u32) -> usize {
         let slot = SLOT_BYTES_MAX / (size - 1) as usize / HEAD_BYTES * HEAD_BYTES - HEAD_BYTES;
         let entry = SLOT_BYTES_MAX;
@@ -284,7 +287,7 @@ mod tests {
         (0..size).map(|rank| Block { offset: 6000 * rank as usize, bytes: of(rank) }).collect()
     }
 
-    /// Both ends of each pair must see it alike, and each block must go by an entry or be left, and not both.
+    /// Both ends of each pair must see it alike, and each block must go by a slot or be left, and not both.
     #[test]
     fn both_ends_of_a_pair_decide_alike() {
         for size in 2..=MEMBERS_MAX {

@@ -1,4 +1,4 @@
-//! How the pieces of one operation go between two members: who gives how far ahead, and what is taken when.
+//! How the chunks of one operation go between two members: who gives how far ahead, and what is taken when.
 
 mod reads;
 
@@ -22,19 +22,19 @@ pub(super) struct PipelinedTransfer<'v, 'a, M: SegmentMember> {
     lengths: TransferLengths,
     ring: Ring,
     cargo: TransferKind,
-    /// The number of the first piece.
+    /// The number of the first chunk.
     first: u32,
     given: u32,
     taken: u32,
-    /// How many pieces are given, and how many come.
+    /// How many chunks are given, and how many come.
     giving: u32,
     coming: u32,
-    /// What entries say of that, here and there.
+    /// What slots say of that, here and there.
     telling: u32,
     told: u32,
     /// Which way it goes of the two by which an exchange may.
     route: Option<TunedChoice>,
-    /// The last pieces go first.
+    /// The last chunks go first.
     is_back: bool,
     /// What came is not what was to come.
     failed: Option<Fault>,
@@ -43,8 +43,8 @@ pub(super) struct PipelinedTransfer<'v, 'a, M: SegmentMember> {
 }
 
 impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
-    /// Made where the caller keeps it, and used there: to move so much that was written just before takes longer than to do all the rest
-    /// of what a piece needs beside its copy.
+    /// Made where the caller keeps it, and used there: to move so much that was written just before takes
+    /// longer than to do all the rest of what a chunk needs beside its copy.
     #[inline(always)]
     pub(super) fn begin(
         visit: &'v mut SegmentOperation<'a, M>,
@@ -104,8 +104,9 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core copies of its own takes next to no
-    /// time beside lines that come from another core, for which it waits (decisions/0005).
+    /// Gives all, puts what comes to `place`, and what this member keeps where that belongs. What a core
+    /// copies of its own takes next to no time beside lines that come from another core, for which it waits
+    /// (decisions/0005).
     pub(super) fn keep_and_finish(
         &mut self,
         kept: Option<(usize, Payload<'static>)>,
@@ -139,14 +140,14 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.finish(&mut |_, _, _, _| {})
     }
 
-    /// Whether the next piece is given while one is taken: of many pieces all but the first ones. There are some of these, since more than
-    /// one may be given ahead.
+    /// Whether the next chunk is given while one is taken: of many chunks all but the first ones. There are
+    /// some of these, since more than one may be given ahead.
     fn gives_beside(&self) -> bool {
         let ahead = self.ring.ahead();
         self.giving > ahead && self.given < self.giving && self.given + 1 == self.taken + ahead
     }
 
-    /// Says of each piece that there are so many bytes in all.
+    /// Says of each chunk that there are so many bytes in all.
     fn go_on(&mut self, told_bytes: usize, taken: ChunkHandler<'_>) -> Result<()> {
         loop {
             if self.may_give() {
@@ -160,7 +161,8 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         }
     }
 
-    /// Whether the next piece may be given as far as this member's own part goes: it has taken what stood in that tray.
+    /// Whether the next chunk may be given as far as this member's own part goes: it has taken what stood in
+    /// that staging buffer.
     fn may_give(&self) -> bool {
         let is_taken = self.given < self.taken + self.ring.ahead() || self.taken == self.coming;
         self.given < self.giving && is_taken
@@ -170,7 +172,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.give_this(told_bytes, self.cargo.given(self.given))
     }
 
-    /// Gives that as the next piece, or what stands in its tray.
+    /// Gives that as the next chunk, or what stands in its staging buffer.
     fn give_this(&mut self, told_bytes: usize, give: Option<Payload<'_>>) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
         // Who only gives may never have to wait.
@@ -186,7 +188,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         Ok(())
     }
 
-    /// Fetches the entries that are read and written next, while a piece is copied (decisions/0005).
+    /// Fetches the slots that are read and written next, while a chunk is copied (decisions/0005).
     #[inline(always)]
     fn fetch_ahead(&self) {
         let board = self.visit.board();
@@ -198,7 +200,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         }
     }
 
-    /// Says that the next piece is there, of so many bytes in all.
+    /// Says that the next chunk is there, of so many bytes in all.
     #[inline]
     fn announce(&mut self, told_bytes: usize) {
         let board = self.visit.board();
@@ -207,7 +209,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.given = following(self.telling, self.given);
     }
 
-    /// Waits until there is room for the next piece.
+    /// Waits until there is room for the next chunk.
     #[inline]
     fn await_room(&mut self) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
@@ -217,8 +219,8 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.await_tray(number)
     }
 
-    /// Waits until the other has taken the piece that was given a round ago. Where nothing was to come of it, and something has,
-    /// it does something else.
+    /// Waits until the other has taken the chunk that was given a round ago. Where nothing was to come of it,
+    /// and something has, it does something else.
     #[cold]
     fn await_tray(&mut self, number: u32) -> Result<()> {
         let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.visit.of.size())));
@@ -236,7 +238,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         Ok(())
     }
 
-    /// Takes the next piece; if it `gives`, the next one to be given is for `taken` to write beside it.
+    /// Takes the next chunk; if it `gives`, the next one to be given is for `taken` to write beside it.
     fn take(&mut self, gives: bool, taken: ChunkHandler<'_>) -> Result<()> {
         let number = self.first.wrapping_add(self.taken);
         self.await_piece(number).inspect_err(|_| self.is_over = true)?;
@@ -270,8 +272,8 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
             } else {
                 read(board, (UserMemory::EMPTY, Payload::EMPTY));
             }
-            // Before it has given this, it has taken what this member gave so many numbers before, and what was before this
-            // operation. Of who does something else nothing is known.
+            // Before it has given this, it has taken what this member gave so many numbers before, and what
+            // was before this operation. Of who does something else nothing is known.
             let before = number.wrapping_sub((self.ring.ahead() - 1).min(at));
             self.visit.turn.credit.heard_before(before);
         }
@@ -308,7 +310,8 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
 }
 
 impl<M: SegmentMember> Drop for PipelinedTransfer<'_, '_, M> {
-    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is nothing that could be used.
+    /// Also where an operator has panicked: the other goes on, and both count alike. What it is given then is
+    /// nothing that could be used.
     fn drop(&mut self) {
         if !self.is_over {
             let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _, _| {});
@@ -324,7 +327,7 @@ struct OwnBlockCopy {
     data: Payload<'static>,
     place: usize,
     done: usize,
-    /// So much goes with each piece that comes.
+    /// So much goes with each chunk that comes.
     step: usize,
     /// From the end to the beginning.
     is_back: bool,
@@ -351,7 +354,7 @@ impl OwnBlockCopy {
         (place, next)
     }
 
-    /// Writes what is left, in pieces, so that it goes back where it does.
+    /// Writes what is left, in chunks, so that it goes back where it does.
     fn write_rest(&mut self, output: &mut UserMemory) {
         while self.is_left() {
             self.write(chunk_bytes_max(2), output);

@@ -1,6 +1,8 @@
-//! What each member does in an operation on a board: what its entry holds, whose entries it reads, and what becomes of them.
+//! What each member does in an operation on a collective segment: what its slot holds, whose slots it reads,
+//! and what becomes of them.
 //!
-//! All that decides whether an operation goes by a board, and how long its entries are, is the same at all members.
+//! All that decides whether an operation goes by a collective segment, and how long its slots are, is the
+//! same at all members.
 
 use fabric::slots::{SLOT_BYTES_MAX, chunk_bytes_max};
 use messaging::Rank;
@@ -26,11 +28,11 @@ pub(super) struct SegmentPlan<'a> {
     /// This member.
     pub here: Rank,
     pub size: u32,
-    /// Whether it writes an entry.
+    /// Whether it writes a slot.
     pub gives: bool,
-    /// Whose entries it reads.
+    /// Whose slots it reads.
     pub hears: Sources,
-    /// What an entry holds.
+    /// What a slot holds.
     pub(super) holds: SlotContents,
     /// How the data is divided among the members.
     blocks: BlockLengths<'a>,
@@ -42,11 +44,11 @@ pub(super) struct SegmentPlan<'a> {
     pub then: Use,
     /// Data is cut between elements of so many bytes.
     element_bytes: usize,
-    /// What of it goes in pieces between two.
+    /// What of it goes in chunks between two.
     in_pieces: ChunkedLengths,
 }
 
-/// Whose entries a member reads.
+/// Whose slots a member reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sources {
     Nobody,
@@ -56,7 +58,7 @@ pub(super) enum Sources {
     Others,
 }
 
-/// What an entry holds.
+/// What a slot holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotContents {
     /// Its writer's block, for all who read it.
@@ -87,7 +89,8 @@ pub(super) enum Use {
     Combined(Order),
 }
 
-/// Which contributions are combined, and in which order: the same as by the schedules that are chosen at such lengths.
+/// Which contributions are combined, and in which order: the same as by the schedules that are chosen at such
+/// lengths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Those of all, in the order of operands.
@@ -138,8 +141,9 @@ impl Order {
         }
     }
 
-    /// Hands out runs of such places: so many from the first on are put before as many from the second on, where the results
-    /// stand then. The answer is where that of all stands. The bits are those of [`Sum::in_order`].
+    /// Hands out runs of such places: so many from the first on are put before as many from the second on,
+    /// where the results stand then. The answer is where that of all stands. The bits are those of
+    /// [`Sum::in_order`].
     pub(super) fn in_runs(self, size: u32, mut combine: impl FnMut(usize, usize, usize)) -> usize {
         if self == Order::OfAll {
             let halves = BitReversedOrder::of(size);
@@ -151,8 +155,8 @@ impl Order {
         self.in_order(size, |lower, higher| combine(lower.0 as usize, higher.0 as usize, 1)).0 as usize
     }
 
-    /// Hands out each pair of contributions: the first is put before the second, where the result stands then. The answer is
-    /// where that of all stands.
+    /// Hands out each pair of contributions: the first is put before the second, where the result stands
+    /// then. The answer is where that of all stands.
     pub(super) fn in_order(self, size: u32, mut combine: impl FnMut(Rank, Rank)) -> Rank {
         match self {
             Order::OfAll => {
@@ -172,7 +176,7 @@ impl Order {
 }
 
 impl<'a> SegmentPlan<'a> {
-    /// What that member does; `None` where the operation never goes by boards.
+    /// What that member does; `None` where the operation never goes by collective segments.
     #[inline(always)]
     pub(super) fn of(collective: Collective, here: Rank, size: u32) -> Option<SegmentPlan<'a>> {
         let is_at = |root: Rank| here == root;
@@ -216,7 +220,8 @@ impl<'a> SegmentPlan<'a> {
             Collective::Allreduce(of) => {
                 Self { in_pieces: ChunkedLengths::COMBINED, ..sum(of, Order::OfAll) }
             }
-            // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes with lengths and cores.
+            // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes
+            // with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
                 let in_pieces = ChunkedLengths::REDUCED;
                 Self { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Order::OfAll) }
@@ -289,7 +294,8 @@ impl<'a> SegmentPlan<'a> {
         }
     }
 
-    /// Whether what comes of a sum is written over what is still to be given, or combined: in place, and of another length.
+    /// Whether what comes of a sum is written over what is still to be given, or combined: in place, and of
+    /// another length.
     pub(super) fn is_in_the_way(&self) -> bool {
         let BlockLengths::Listed(blocks) = self.blocks else { return false };
         let is_uneven = || blocks.windows(2).any(|both| both[0].bytes != both[1].bytes);
@@ -334,7 +340,8 @@ impl<'a> SegmentPlan<'a> {
         })
     }
 
-    /// Whether what each member gives stands in one entry or, of two members, may be one piece; the same at all members.
+    /// Whether what each member gives stands in one slot or, of two members, may be one chunk; the same at
+    /// all members.
     #[inline(always)]
     pub(super) fn is_one_round(&self) -> bool {
         if self.size != 2 {
@@ -344,7 +351,7 @@ impl<'a> SegmentPlan<'a> {
         (longest > 0 || matches!(self.then, Use::Nothing)) && longest <= PIECE_BYTES_MIN
     }
 
-    /// Whether entries have room for it, and there is anything to put there; the same at all members.
+    /// Whether slots have room for it, and there is anything to put there; the same at all members.
     #[inline(always)]
     pub(super) fn fits(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
@@ -364,14 +371,15 @@ impl<'a> SegmentPlan<'a> {
         matches!(self.then, Use::Combined(Order::UpTree(_)))
     }
 
-    /// Whether an entry, which is too long for the board's places, is one piece. Elements are combined faster in parts.
+    /// Whether a slot, which is too long for the collective segment's places, is one chunk. Elements are
+    /// combined faster in parts.
     pub(super) fn is_one_piece(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let is_long = longest > 0 && entry > SLOT_BYTES_MAX && entry <= chunk_bytes_max(self.size);
         is_long && !matches!(self.then, Use::Combined(_)) && self.size > 2
     }
 
-    /// Whether it may go in pieces among several: what all hear, or all hear of one.
+    /// Whether it may go in chunks among several: what all hear, or all hear of one.
     #[inline]
     pub(super) fn goes_among_several(&self) -> bool {
         let (longest, _) = self.entry_bytes();
@@ -432,7 +440,7 @@ impl<'a> SegmentPlan<'a> {
         }
     }
 
-    /// The length of the pieces of a [long operation among several](Plan::goes_among_several).
+    /// The length of the chunks of a [long operation among several](Plan::goes_among_several).
     pub(super) fn several_piece_bytes(&self) -> usize {
         match self.goes_up_tree() {
             true => n_ranks::root_piece_bytes(self.element_bytes),
@@ -440,7 +448,7 @@ impl<'a> SegmentPlan<'a> {
         }
     }
 
-    /// The longest block, and the longest entry.
+    /// The longest block, and the longest slot.
     #[inline(always)]
     fn entry_bytes(&self) -> (usize, usize) {
         match (self.blocks, self.holds) {
@@ -448,7 +456,7 @@ impl<'a> SegmentPlan<'a> {
             (BlockLengths::Even(bytes), SlotContents::ForEach) => {
                 (bytes, bytes.saturating_mul(self.size as usize - 1))
             }
-            // An entry has one block, also where it is for the other of two.
+            // A slot has one block, also where it is for the other of two.
             (BlockLengths::Listed(blocks), _) => {
                 let longest = blocks.iter().map(|block| block.bytes).max().unwrap_or(0);
                 (longest, longest)
@@ -463,7 +471,7 @@ impl<'a> SegmentPlan<'a> {
         Flow { gives: is_some && self.gives, gets: is_some && self.writers().next().is_some() }
     }
 
-    /// What two members give each other, where it goes in pieces; the same lengths as seen by the other.
+    /// What two members give each other, where it goes in chunks; the same lengths as seen by the other.
     #[inline]
     pub(super) fn in_pieces(&self) -> Option<ChunkedTransfer> {
         if self.size != 2 {
@@ -499,7 +507,7 @@ impl<'a> SegmentPlan<'a> {
         offset + bytes
     }
 
-    /// The parts of this member's contribution that make its entry.
+    /// The parts of this member's contribution that make its slot.
     #[inline(always)]
     pub(super) fn entry(&self) -> [Block; 2] {
         match self.holds {
@@ -521,7 +529,7 @@ impl<'a> SegmentPlan<'a> {
         Block { offset: if has_all { block.offset } else { 0 }, ..block }
     }
 
-    /// The length of that member's entry, and the part of it that this member reads.
+    /// The length of that member's slot, and the part of it that this member reads.
     #[inline(always)]
     pub(super) fn heard(&self, from: Rank) -> (usize, Block) {
         let theirs = self.block(from);
@@ -548,7 +556,7 @@ impl<'a> SegmentPlan<'a> {
         if matches!(self.then, Use::Placed) { self.block(from).offset } else { 0 }
     }
 
-    /// The members whose entries are read, beginning behind this one.
+    /// The members whose slots are read, beginning behind this one.
     #[inline(always)]
     pub(super) fn writers(&self) -> impl Iterator<Item = Rank> + use<> {
         let (here, size) = (self.here.0, self.size);

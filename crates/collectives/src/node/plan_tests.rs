@@ -13,8 +13,9 @@ struct Buffers {
     outputs: Vec<Vec<u8>>,
 }
 
-/// Does an operation with the plans of all members, and looks at what each has gotten. Contributions that are combined are
-/// elements of two bytes: the first rank that has contributed, and how many have; only neighbours can be combined.
+/// Does an operation with the plans of all members, and looks at what each has gotten. Contributions that are
+/// combined are elements of two bytes: the first rank that has contributed, and how many have; only
+/// neighbours can be combined.
 fn carry_out<'a>(
     what: &str,
     plan_of: impl Fn(Rank) -> Option<SegmentPlan<'a>>,
@@ -286,7 +287,7 @@ fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
     }
 }
 
-/// Whether an operation goes by a board is the same at all members, and lengths decide it.
+/// Whether an operation goes by a collective segment is the same at all members, and lengths decide it.
 #[test]
 fn all_members_go_the_same_way() {
     let entry = SLOT_BYTES_MAX;

@@ -13,8 +13,9 @@ use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::cost_model::{CostModel, SegmentRound};
 use crate::{Collective, Cores, Costs, Listed, Shape};
 
-/// What one member does in an operation: what it gives, what it gets, and what becomes of that. It is made where it is used and never moved:
-/// a move of so much that was written just before takes longer than all the rest of a short operation.
+/// What one member does in an operation: what it gives, what it gets, and what becomes of that. It is made
+/// where it is used and never moved: a move of so much that was written just before takes longer than all the
+/// rest of a short operation.
 pub struct MemberRole<'a>(RoleKind<'a>);
 
 enum RoleKind<'a> {
@@ -28,11 +29,13 @@ enum RoleKind<'a> {
 #[derive(Clone, Copy)]
 pub struct SegmentAlgorithm {
     way: SegmentPath,
-    /// Whether a segment is worth its memory for the first such operation already, so that sums are always made in one order.
+    /// Whether a segment is worth its memory for the first such operation already, so that sums are always
+    /// made in one order.
     pub at_once: bool,
     /// Of two members, which way data flows.
     pub flow: Flow,
-    /// Of two members, how many bytes may go by a message all the same, where data goes one way time after time.
+    /// Of two members, how many bytes may go by a message all the same, where data goes one way time after
+    /// time.
     pub bytes: usize,
 }
 
@@ -103,8 +106,9 @@ impl<'a> MemberRole<'a> {
         }
     }
 
-    /// What does not go through the segment: the blocks that are too long for slots, as an operation of its own. The outer `None` where
-    /// all goes through it; the inner one where this member has no such block, though others may have.
+    /// What does not go through the segment: the blocks that are too long for slots, as an operation of its
+    /// own. The outer `None` where all goes through it; the inner one where this member has no such block,
+    /// though others may have.
     #[must_use]
     pub fn rest(&self, chosen: &SegmentAlgorithm) -> Option<Option<LongBlocks>> {
         match (&self.0, chosen.way) {
@@ -228,7 +232,8 @@ impl SegmentAlgorithm {
         }
     }
 
-    /// What the operation is foretold to take this way, in nanoseconds; `None` where no choice looks at that: of two members, and up a tree.
+    /// What the operation is predicted to take this way, in nanoseconds; `None` where no choice looks at
+    /// that: of two members, and up a tree.
     #[must_use]
     pub fn predicted_ns(&self, collective: Collective, shape: &Shape) -> Option<f64> {
         let plan = SegmentPlan::of(collective, shape.rank(), shape.size()).filter(|plan| plan.size > 2)?;
@@ -254,7 +259,7 @@ fn in_chunks(
 }
 
 impl<S: Fn() -> Shape> ChoiceInputs<'_, S> {
-    /// The way through the segment that is foretold to take least; `None` where messages take less.
+    /// The way through the segment that is predicted to take least; `None` where messages take less.
     #[inline]
     fn best(&self, plan: &SegmentPlan<'_>) -> Option<SegmentPath> {
         let rounds = |bytes| {

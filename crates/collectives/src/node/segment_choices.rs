@@ -1,5 +1,5 @@
-//! Whether operations of three and more members go through the segment or by messages, where either serves: what both are foretold to take
-//! decides, once for each operation and class of lengths.
+//! Whether operations of three and more members go through the segment or by messages, where either serves:
+//! what both are predicted to take decides, once for each operation and class of lengths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,14 +8,15 @@ use crate::cost_model::SegmentRound;
 use crate::names::Operation;
 use crate::shape::Shape;
 
-/// What was decided for one communicator. A length belongs to a class with all that are less than twice as long as the least of them, which
-/// decides for all; so every member decides alike, whichever lengths come first.
+/// What was decided for one communicator. A length belongs to a class with all that are less than twice as
+/// long as the least of them, which decides for all; so every member decides alike, whichever lengths come
+/// first.
 #[derive(Debug, Default)]
 pub struct SegmentChoices([[AtomicU64; 2]; Operation::COUNT]);
 
 impl SegmentChoices {
-    /// Which of at most two ways through the segment an operation takes; `None` where it goes by messages. `rounds` are those of each way for
-    /// the length that decides.
+    /// Which of at most two ways through the segment an operation takes; `None` where it goes by messages.
+    /// `rounds` are those of each way for the length that decides.
     #[inline]
     pub(super) fn best<const WAYS: usize>(
         &self,
@@ -123,8 +124,8 @@ mod tests {
         }
     }
 
-    /// By the built-in costs: one write that all read in place of a tree of messages, as long as data fits caches; and one who combines all
-    /// only among few.
+    /// By the built-in costs: one write that all read in place of a tree of messages, as long as data fits
+    /// caches; and one who combines all only among few.
     #[test]
     fn members_with_cores_of_their_own_share_memory_where_that_takes_less() {
         let way = |of: Collective, size| way(of, 0, size, Cores::Own, &SegmentChoices::default());

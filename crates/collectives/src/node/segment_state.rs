@@ -1,5 +1,6 @@
-//! What the one thread knows that is in an operation on a board: how far this member is, and, of two, which way data went last, by
-//! which both decide alike whether what goes one way is a message (decisions/0005).
+//! What the one thread knows that is in an operation on a collective segment: how far this member is, and, of
+//! two, which way data went last, by which both decide alike whether what goes one way is a message
+//! (decisions/0005).
 
 use fabric::Heap;
 use fabric::slots::{Credit, SLOT_BYTES_MAX};
@@ -16,17 +17,20 @@ pub struct SegmentState {
     pub(super) room: Option<Heap>,
     /// The same for slices of long ones.
     pub(super) long_room: Option<Heap>,
-    /// This member has not renewed its places where that was due, since not all were through with what was before.
+    /// This member has not renewed its places where that was due, since not all were through with what was
+    /// before.
     pub owes_renewal: bool,
-    /// The board is not this communicator's any more.
+    /// The collective segment is not this communicator's any more.
     pub has_left: bool,
     /// Whether long data of two is given or read, and long sums go by halves.
     pub(super) tuners: Option<Box<SegmentTuners>>,
-    /// What this one of two members has done in the last operation on the board, or by a message in its place, in which anything was given.
+    /// What this one of two members has done in the last operation on the collective segment, or by a message
+    /// in its place, in which anything was given.
     pub(super) last: Flow,
 }
 
-/// Of two members, whether this one gives something in an operation, and whether it gets something; neither in a barrier.
+/// Of two members, whether this one gives something in an operation, and whether it gets something; neither
+/// in a barrier.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// Whether this member gives something.
@@ -43,8 +47,8 @@ impl Flow {
         self.gives != self.gets
     }
 
-    /// Whether who gives has got nothing in the `last` operation: one call behind the other, data goes from one member to the other.
-    /// The same at both.
+    /// Whether who gives has got nothing in the `last` operation: one call behind the other, data goes from
+    /// one member to the other. The same at both.
     #[inline(always)]
     #[must_use]
     pub fn goes_on_behind(self, last: Flow) -> bool {
@@ -61,9 +65,10 @@ impl SegmentState {
         }
     }
 
-    /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run ahead of who takes them
-    /// with less effort, and nothing is known yet of who takes nothing from the other. The same at both members. It counts as one on the
-    /// board for what comes behind, so that roots in turn are seen from the second call on; to ask again changes nothing.
+    /// Whether an operation of two, in which one of them gives so many bytes, goes by a message: these run
+    /// ahead of who takes them with less effort, and nothing is known yet of who takes nothing from the
+    /// other. The same at both members. It counts as one on the collective segment for what comes behind, so
+    /// that roots in turn are seen from the second call on; to ask again changes nothing.
     #[inline(always)]
     #[must_use]
     pub fn is_message(&mut self, flow: Flow, bytes: usize) -> bool {
@@ -86,5 +91,5 @@ impl SegmentState {
     }
 }
 
-/// What goes from one of two members to the other time after time stands in entries up to here.
+/// What goes from one of two members to the other time after time stands in slots up to here.
 const PASSED_BYTES_MAX: usize = SLOT_BYTES_MAX;

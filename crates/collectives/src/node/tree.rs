@@ -1,10 +1,13 @@
-//! Sums and barriers of many members that have cores of their own: up a tree, and down by one slot that all read.
+//! Sums and barriers of many members that have cores of their own: up a tree, and down by one slot that all
+//! read.
 //!
-//! Where every member reads every slot, n members move n² cache lines, and each waits for n - 1 lines of its own. In the tree a member reads
-//! at most three slots for each factor of four members, publishes what comes of them, and then reads the slot of the root: 3 n lines in
-//! all. Every member publishes one slot, under one sequence number, as in every operation of one round.
+//! Where every member reads every slot, n members move n² cache lines, and each waits for n - 1 lines of its
+//! own. In the tree a member reads at most three slots for each factor of four members, publishes what comes
+//! of them, and then reads the slot of the root: 3 n lines in all. Every member publishes one slot, under one
+//! sequence number, as in every operation of one round.
 //!
-//! The tree combines in pairs of pairs, in the order of [`combining_order`](crate::combining_order), and so gives the same bits.
+//! The tree combines in pairs of pairs, in the order of [`combining_order`](crate::combining_order), and so
+//! gives the same bits.
 
 use fabric::slots::{DEPTH, Slots};
 use fabric::{Heap, Payload, UserMemory};
@@ -15,8 +18,9 @@ use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::memory::reading;
 use crate::shape::{Core, Part};
 
-/// From how many members on an operation goes up a tree. Reads of lines of several cores overlap, about three of them in the time of one, but a
-/// tree has to wait for one level after the other: up to eight members one look at all takes less.
+/// From how many members on an operation goes up a tree. Reads of lines of several cores overlap, about three
+/// of them in the time of one, but a tree has to wait for one level after the other: up to eight members one
+/// look at all takes less.
 pub(super) const TREE_FROM: u32 = 9;
 
 /// One member's part in the tree.

@@ -1,5 +1,5 @@
-//! Whether what two members exchange is given, or read from the other's memory (decisions/0005), and whether each combines half of a sum or
-//! all of it (decisions/0003): whichever has turned out to be quicker.
+//! Whether what two members exchange is given, or read from the other's memory (decisions/0005), and whether
+//! each combines half of a sum or all of it (decisions/0003): whichever has turned out to be quicker.
 
 use fabric::slots::{Ring, Slots};
 use fabric::tuner::{Alternative, SizeClasses, Tuner};
@@ -11,7 +11,8 @@ use super::{SegmentMember, SegmentOperation};
 pub(super) struct SegmentTuners {
     /// What both do, as the first one of two decides for both: exchanges, and then sums.
     decided: [Tuner; DECIDED],
-    /// What it has said of that: a bit for each class that goes the second way, and how often it has said anything.
+    /// What it has said of that: a bit for each class that goes the second way, and how often it has said
+    /// anything.
     said: u32,
     /// What it says in any case.
     always: Option<u32>,
@@ -40,11 +41,12 @@ pub const READ_FROM: usize = 32 << 10;
 const SUMMED: SizeClasses = SizeClasses { from: HALVES_FROM, count: 12 };
 const DECIDED: usize = EXCHANGED.count + SUMMED.count;
 
-/// Said beside the classes that go the second way: that no pieces go through the long ring.
+/// Said beside the classes that go the second way: that no chunks go through the long ring.
 const SHORT: u32 = 1 << 31;
 const _: () = assert!(DECIDED < 31);
-/// The long ring has trays that have left the other core's second-level cache when they are read. Of a cache that holds both rings many times
-/// over they never do, and then there is less room in it for the data (decisions/0005).
+/// The long ring has staging buffers that have left the other core's second-level cache when they are read.
+/// Of a cache that holds both rings many times over they never do, and then there is less room in it for the
+/// data (decisions/0005).
 const SHORT_FROM: usize = 1 << 20;
 
 /// What the first of two says in any case.
@@ -52,13 +54,14 @@ fn ways_always(of: impl SegmentMember) -> u32 {
     if of.second_cache_bytes().is_some_and(|bytes| SHORT_FROM <= bytes) { SHORT } else { 0 }
 }
 
-/// Which way an operation goes of the two by which it may: an exchange through trays or by reads, a sum by halves or as a whole.
+/// Which way an operation goes of the two by which it may: an exchange through staging buffers or by reads, a
+/// sum by halves or as a whole.
 pub(super) struct TunedChoice {
     class: usize,
     /// How many bytes the longer way has.
     bytes: usize,
     way: Alternative,
-    /// Pieces go through the short ring, however long all are.
+    /// Chunks go through the short ring, however long all are.
     is_short: bool,
     /// The next one of that class, as the first of two decides, which also looks at the time.
     next: Option<Alternative>,
@@ -74,7 +77,7 @@ impl TunedChoice {
         self.way == Alternative::Second
     }
 
-    /// Through which trays pieces go, where that is not a matter of their length.
+    /// Through which staging buffers chunks go, where that is not a matter of their length.
     pub(super) fn ring(&self) -> Option<Ring> {
         self.is_short.then_some(Ring::Short)
     }
@@ -139,7 +142,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         TunedChoice { class, bytes, way, is_short, next, since, waited, is_refused: false }
     }
 
-    /// Says what the first of two has decided for the next operation of this class, which has that number at least.
+    /// Says what the first of two has decided for the next operation of this class, which has that number at
+    /// least.
     pub(super) fn decide_next(&mut self, route: &TunedChoice, from: u32) {
         let Some(next) = route.next else { return };
         let of = self.of;

@@ -1,5 +1,5 @@
-//! Operations of one round of two members: the plan in few numbers, which the compiler knows where the operation is known. Every
-//! step of these counts (decisions/0005, 0004).
+//! Operations of one round of two members: the plan in few numbers, which the compiler knows where the
+//! operation is known. Every step of these counts (decisions/0005, 0004).
 
 use fabric::slots::{Chunk, Ring, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
@@ -12,7 +12,8 @@ use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::memory::reading;
 use crate::{Block, Collective};
 
-/// What one of two members does. Nothing of it is lent to a function that is not a part of its caller, or all of it would stand in memory.
+/// What one of two members does. Nothing of it is lent to a function that is not a part of its caller, or all
+/// of it would stand in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TwoRankPlan {
     /// Whether it gives the other something.
@@ -56,7 +57,8 @@ impl TwoRankPlan {
 }
 
 impl<M: SegmentMember> SegmentOperation<'_, M> {
-    /// Does an operation of one round of two members: writes this member's slot, or sends its only chunk, and reads the other's.
+    /// Does an operation of one round of two members: writes this member's slot, or sends its only chunk, and
+    /// reads the other's.
     ///
     /// # Errors
     /// When the peer has failed, or sends what does not fit.
@@ -80,7 +82,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
             operands,
             longest_bytes,
         } = two;
-        // Entries of few lines are as quick, and so are longer ones that go on behind each other.
+        // Slots of few lines are as quick, and so are longer ones that go on behind each other.
         let in_entry_max = if self.goes_on_behind { SLOT_BYTES_MAX } else { ENTRY_BYTES_MAX };
         let is_piece = longest_bytes > in_entry_max;
         if is_piece {
@@ -111,7 +113,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         }
         self.hear_other(other, got_bytes, in_entry)?;
         self.turn.credit.heard_all();
-        // As its entry says that the other has given it.
+        // As its slot says that the other has given it.
         let [_, pieces] = self.board().announced(other, number);
         if pieces > 0 {
             self.take_piece(output.part(place, got_bytes), operands, own, is_loaded, combining);
@@ -128,7 +130,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         Ok(())
     }
 
-    /// Takes the other's only piece.
+    /// Takes the other's only chunk.
     #[inline(never)]
     fn take_piece(
         &mut self,
@@ -147,7 +149,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         });
     }
 
-    /// Waits for the entry of the other of two members, so much of which stands in the entry itself.
+    /// Waits for the slot of the other of two members, so much of which stands in the slot itself.
     #[inline(always)]
     fn hear_other(&mut self, other: u32, bytes: usize, in_entry: usize) -> Result<()> {
         let (board, number) = (self.of.slots(), self.number);
@@ -160,7 +162,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         self.hear_other_late(other, bytes)
     }
 
-    /// The same where the entry is not there soon, or is another one.
+    /// The same where the slot is not there soon, or is another one.
     #[cold]
     #[inline(never)]
     fn hear_other_late(&mut self, other: u32, bytes: usize) -> Result<()> {
@@ -168,7 +170,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     }
 }
 
-/// Combines the contributions of two members where they stand, but for this member's own where it is to be written over.
+/// Combines the contributions of two members where they stand, but for this member's own where it is to be
+/// written over.
 #[inline(always)]
 pub(super) fn combine(
     operands: Operands,

@@ -1,4 +1,5 @@
-//! Rounds and bytes of the algorithms that reach the lower bounds, for any number of ranks: they are held to them exactly.
+//! Rounds and bytes of the algorithms that reach the lower bounds, for any number of ranks: they are held to
+//! them exactly.
 
 use crate::common::counting::{Count, Walk, rounds};
 use crate::common::of_all;

@@ -1,6 +1,6 @@
-//! No operation takes more than another one that does more, on the simulated machine: an allreduce no more than a reduce
-//! and a bcast, a bcast no more than a scatter and an allgather, a barrier no more than the least allreduce, and nothing
-//! less for more bytes or more ranks. 2 to 64 ranks, 1 B to 64 MiB.
+//! No operation takes more than another one that does more, on the simulated machine: an allreduce no more
+//! than a reduce and a bcast, a bcast no more than a scatter and an allgather, a barrier no more than the
+//! least allreduce, and nothing less for more bytes or more ranks. 2 to 64 ranks, 1 B to 64 MiB.
 
 use std::sync::Arc;
 
@@ -136,9 +136,10 @@ struct Slack {
 }
 
 impl Slack {
-    /// Powers of two have algorithms that other numbers of ranks have not: an allreduce of 15 ranks takes up to so much more
-    /// than one of 16. Broadcasts in pieces swing by less.
+    /// Powers of two have algorithms that other numbers of ranks have not: an allreduce of 15 ranks takes up
+    /// to so much more than one of 16. Broadcasts in pieces swing by less.
     const USUAL: Slack = Slack { of_halves: USUAL, of_barriers: USUAL, of_ranks: 1.25 };
-    /// On parts of a node powers of two are the only ones whose exchanges keep within parts as long as can be.
+    /// On parts of a node powers of two are the only ones whose exchanges keep within parts as long as can
+    /// be.
     const OF_PARTS: Slack = Slack { of_halves: 1.25, of_barriers: 1.15, of_ranks: 1.5 };
 }

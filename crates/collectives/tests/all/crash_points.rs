@@ -1,5 +1,6 @@
-//! Every algorithm of every collective operation, with a death at each step of each rank: of the operation, of the agreement
-//! behind it, of the next operation of those who live. What must hold then stands in `common/crash.rs`, by the rules' numbers.
+//! Every algorithm of every collective operation, with a death at each step of each rank: of the operation,
+//! of the agreement behind it, of the next operation of those who live. What must hold then stands in
+//! `common/crash.rs`, by the rules' numbers.
 
 use crate::common::cases::{self, Case, Setting};
 use crate::common::crash::{Death, Story, each_second_step, each_step};
@@ -116,7 +117,8 @@ fn setting(size: u32, count: usize, number: usize) -> Setting {
     Setting { size, root, count, commutative: true, in_place, seats }
 }
 
-/// The ways that messages go: at once; read by the receiver; asked for; read in parts by both; and all of that, by dice.
+/// The ways that messages go: at once; read by the receiver; asked for; read in parts by both; and all of
+/// that, by dice.
 fn climates(seed: u64) -> [Weather; 5] {
     let short = Weather { seed, eager_bytes_max: 64, ..Weather::fair() };
     [

@@ -1,5 +1,6 @@
-//! Collective operations over two groups: groups of one to five ranks, every root, lengths from nothing to those
-//! that go in slices; every byte of every output is compared, and the schedules are checked as data as well.
+//! Collective operations over two groups: groups of one to five ranks, every root, lengths from nothing to
+//! those that go in slices; every byte of every output is compared, and the schedules are checked as data as
+//! well.
 
 use crate::common::elements::{
     ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, parcels, sums, untouched,

@@ -234,7 +234,8 @@ fn after_a_failure_the_rest_is_cancelled_and_the_answer_stays() {
     assert!(!job.engines[0].describe().contains("nothing has come"), "{}", job.engines[0].describe());
 }
 
-/// Rank 0 waits for rank 2 to receive what is long, and is told that it never will; rank 1 goes on to wait for its part.
+/// Rank 0 waits for rank 2 to receive what is long, and is told that it never will; rank 1 goes on to wait
+/// for its part.
 #[test]
 fn who_gives_up_takes_back_what_nobody_will_receive() {
     let bytes = 300_000;

@@ -1,6 +1,7 @@
-//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root, lengths from
-//! nothing to some, and those around every one at which the library's choice changes, commutative or not, in place or not:
-//! every byte of every rank's output is compared, and the schedules are checked as data as well.
+//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root,
+//! lengths from nothing to some, and those around every one at which the library's choice changes,
+//! commutative or not, in place or not: every byte of every rank's output is compared, and the schedules are
+//! checked as data as well.
 
 use crate::common::Job;
 use crate::common::cases::{self, Case, Setting};
@@ -163,8 +164,9 @@ fn everywhere(vary: Vary, counts: &[usize], case: impl Fn(Setting) -> Case) {
     }
 }
 
-/// Counts just below and at each one from which on the library chooses another algorithm, and the longest of all. Every
-/// number of ranks, and of the roots the first and one in the middle; few of the settings where there are many bytes.
+/// Counts just below and at each one from which on the library chooses another algorithm, and the longest of
+/// all. Every number of ranks, and of the roots the first and one in the middle; few of the settings where
+/// there are many bytes.
 fn around(vary: Vary, of: impl Fn(Setting) -> Collective, case: impl Fn(Setting) -> Case) {
     for size in 1..=17 {
         let mut job = Job::new(size, Weather::fair());

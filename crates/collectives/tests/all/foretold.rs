@@ -1,5 +1,5 @@
-//! What algorithms are foretold to take: the formulas against the simulated machine, and what is chosen against what
-//! could have been.
+//! What algorithms are predicted to take: the formulas against the simulated machine, and what is chosen
+//! against what could have been.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use collectives::{
     forecast,
 };
 
-/// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does there.
+/// Each choice is by formula; on the simulated machine it takes little more than the best algorithm does
+/// there.
 #[test]
 fn a_choice_by_formula_is_near_the_best_there_is() {
     let mut worst = (0.0, String::new());
@@ -52,8 +53,8 @@ fn a_choice_on_uneven_nodes_is_near_the_best_there_is() {
     }
 }
 
-/// The formulas are of the same kind as the simulation: both say the same within a factor, wherever all ranks are as far
-/// from each other.
+/// The formulas are of the same kind as the simulation: both say the same within a factor, wherever all ranks
+/// are as far from each other.
 #[test]
 fn formulas_and_simulation_agree() {
     let is_even = |shape: &Shape| shape.nodes() == 1 || shape.nodes() == shape.size();

@@ -1,5 +1,5 @@
-//! Collective operations where it is known who sits on which node: results for many random placements, and what
-//! goes between nodes against what must.
+//! Collective operations where it is known who sits on which node: results for many random placements, and
+//! what goes between nodes against what must.
 
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ fn a_reduce_scatter_gives_the_same_bits_each_time() {
     }
 }
 
-/// Results of ranks that sit at random, in fair weather and in a storm, of so many elements of each rank, which depend on how many
-/// there are.
+/// Results of ranks that sit at random, in fair weather and in a storm, of so many elements of each rank,
+/// which depend on how many there are.
 fn same_each_time(
     seed: u64,
     given: impl Fn(usize) -> usize,
@@ -165,7 +165,8 @@ fn no_more_goes_between_nodes_than_must() {
     }
 }
 
-/// Within nodes, one message between any two, or as many as let all ranks of a node have a part in it, and within nodes again.
+/// Within nodes, one message between any two, or as many as let all ranks of a node have a part in it, and
+/// within nodes again.
 #[test]
 fn an_alltoall_sends_one_message_between_any_two_nodes_or_few() {
     for (nodes, per_node) in [(2, 2), (2, 8), (3, 4), (5, 8), (8, 6), (16, 4), (12, 1), (1, 7)] {

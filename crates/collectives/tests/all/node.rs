@@ -1,6 +1,7 @@
-//! Operations through a segment with slots, over plain memory, in every order of accesses that a seed chooses: members are threads of
-//! which one runs at a time, and before each access another one may go on, or a member dies. The segment itself watches that nothing is
-//! written before it was consumed, or read after it is gone ([`fabric::slots::plain`]).
+//! Operations through a segment with slots, over plain memory, in every order of accesses that a seed
+//! chooses: members are threads of which one runs at a time, and before each access another one may go on, or
+//! a member dies. The segment itself watches that nothing is written before it was consumed, or read after it
+//! is gone ([`fabric::slots::plain`]).
 
 mod scheduler;
 
@@ -139,7 +140,8 @@ impl SegmentMember for Simulated<'_> {
     }
 }
 
-/// Elements are maps x -> a x + b of 32 bits, and one after the other is a map again: associative, but the order counts.
+/// Elements are maps x -> a x + b of 32 bits, and one after the other is a map again: associative, but the
+/// order counts.
 #[derive(Clone, Copy)]
 struct Maps;
 
@@ -475,7 +477,8 @@ fn a_member_of_a_tree_may_die_before_every_access() {
     }
 }
 
-/// Operations of every kind among two to four members: whichever member dies, before whichever access, the others end.
+/// Operations of every kind among two to four members: whichever member dies, before whichever access, the
+/// others end.
 #[test]
 fn a_member_may_die_before_every_access() {
     for seed in 1..=12u64 {

@@ -1,4 +1,5 @@
-//! The orders in which contributions are combined that all stand in one place give the bits that the schedules give.
+//! The orders in which contributions are combined that all stand in one place give the bits that the
+//! schedules give.
 
 use crate::common::{Job, Reduction, of_all};
 use collectives::{
@@ -70,8 +71,8 @@ fn of_reductions() {
     }
 }
 
-/// What each rank gets by its schedule is what it would get by itself. All its blocks are alike, so that it does not
-/// matter whose it is.
+/// What each rank gets by its schedule is what it would get by itself. All its blocks are alike, so that it
+/// does not matter whose it is.
 fn check(
     size: u32,
     schedule: impl Fn(&collectives::Shape) -> Schedule,

@@ -1,6 +1,6 @@
-//! Ranks of one node on several parts of it, as packages, NUMA nodes and caches: where crossing them costs more than to stay
-//! within, operations go by part as they go by node elsewhere; where nothing is said of them, as by the built-in costs, they do
-//! not count.
+//! Ranks of one node on several parts of it, as packages, NUMA nodes and caches: where crossing them costs
+//! more than to stay within, operations go by part as they go by node elsewhere; where nothing is said of
+//! them, as by the built-in costs, they do not count.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ fn formulas_and_simulation_agree_on_parts() {
     }
 }
 
-/// Among the ranks of a part the operation is chosen anew, and goes by narrower parts where these gain: then no border is
-/// crossed more often than it must be.
+/// Among the ranks of a part the operation is chosen anew, and goes by narrower parts where these gain: then
+/// no border is crossed more often than it must be.
 #[test]
 fn narrower_parts_serve_within_wider_ones() {
     let machine = Machine { nodes: 2, packages: 2, numas: 1, caches: 4, each: 4 };
@@ -92,7 +92,8 @@ fn narrower_parts_serve_within_wider_ones() {
         let bcast = Collective::Bcast { root: Rank(5), bytes };
         let schedules = of_all_like(&shape, |shape| bcast.schedule(shape));
         let crossed = all.map(|border| sent_over(&shape, &schedules, border));
-        // One node is told of two, one package of the two of each node, and three caches of the four of each package.
+        // One node is told of two, one package of the two of each node, and three caches of the four of each
+        // package.
         let least = [bytes, 2 * bytes, 4 * 3 * bytes];
         if crossed != least {
             more_often.push(format!("{bytes} B by {}: {crossed:?}, least {least:?}", schedules[0].algorithm));
@@ -115,7 +116,8 @@ fn sent_over(shape: &Shape, schedules: &[Schedule], border: HierarchyLevel) -> u
     (0..).zip(schedules).map(of_rank).sum()
 }
 
-/// The schedules of all ranks fit together for every small machine of three kinds of parts, whatever the root.
+/// The schedules of all ranks fit together for every small machine of three kinds of parts, whatever the
+/// root.
 #[test]
 fn schedules_fit_on_all_small_machines() {
     let guided = [costs(STEEP), costs("cache 900 1 64 900 1")].map(guide);
@@ -147,7 +149,8 @@ fn packages_do_not_count_where_cores_are_shared() {
     assert!(shape.nested(Arc::new(nesting)).nesting().is_none());
 }
 
-/// What goes by a board within a node gives the same bits without one: short allreduces do not go by parts there.
+/// What goes by a collective segment within a node gives the same bits without one: short allreduces do not
+/// go by parts there.
 #[test]
 fn short_allreduces_of_a_node_do_not_go_by_parts() {
     let by_part = |machine: Machine, bytes: usize| {

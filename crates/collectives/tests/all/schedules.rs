@@ -1,5 +1,5 @@
-//! Schedules as data: for random sizes and lengths those of all ranks fit together, and for a million ranks they
-//! stay as small as their algorithms allow.
+//! Schedules as data: for random sizes and lengths those of all ranks fit together, and for a million ranks
+//! they stay as small as their algorithms allow.
 
 use std::sync::Arc;
 
@@ -113,8 +113,8 @@ proptest! {
         at.check("exscan", |shape| exscan(shape, count, operator, in_place));
     }
 
-    /// Tori, whose short blocks are received in turn: nobody waits in a circle even where no message leaves before
-    /// its receiver asks for it.
+    /// Tori, whose short blocks are received in turn: nobody waits in a circle even where no message leaves
+    /// before its receiver asks for it.
     #[test]
     fn neighbours_never_wait_in_a_circle(rows in 1..7u32, columns in 1..7u32, bytes in 1..9usize, long in any::<bool>()) {
         let around = |here: u32, ways: &[(u32, u32)]| {
@@ -167,7 +167,8 @@ fn a_million_ranks_need_few_steps_and_no_room() {
     }
 }
 
-/// As many ranks as the largest machines run, 64 on each node: nothing grows with the number of ranks but what must.
+/// As many ranks as the largest machines run, 64 on each node: nothing grows with the number of ranks but
+/// what must.
 #[test]
 fn a_million_ranks_on_nodes_need_few_steps() {
     let (nodes, size) = ([Run { groups: 1 << 14, size: 64 }], 1 << 20);

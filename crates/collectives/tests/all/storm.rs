@@ -1,5 +1,6 @@
-//! Every collective operation while everything goes wrong that may: messages overtake each other, queues are full,
-//! payloads come in pieces, pulls are refused. Lengths lie around what the simulated fabric calls eager, 64 bytes.
+//! Every collective operation while everything goes wrong that may: messages overtake each other, queues are
+//! full, payloads come in pieces, pulls are refused. Lengths lie around what the simulated fabric calls
+//! eager, 64 bytes.
 
 use crate::common::Job;
 use crate::common::cases::{self, Case, Setting};
@@ -45,8 +46,8 @@ fn reductions_of_all() {
     });
 }
 
-/// Calls `operations` for some sizes, lengths and seeds; one operation follows the other with no pause between, so
-/// that a fast rank is far ahead of a slow one.
+/// Calls `operations` for some sizes, lengths and seeds; one operation follows the other with no pause
+/// between, so that a fast rank is far ahead of a slow one.
 fn in_storms(operations: impl Fn(&mut dyn FnMut(Case), Setting)) {
     for (seed, size) in [1, 2, 3, 4, 5, 7, 8, 9, 13].into_iter().enumerate() {
         for seed in [2 * seed as u64, 2 * seed as u64 + 1] {

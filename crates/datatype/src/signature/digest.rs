@@ -1,15 +1,17 @@
-//! One number for the kinds of elements that follow each other, so that two processes can see whether they mean the same.
+//! One number for the kinds of elements that follow each other, so that two processes can see whether they
+//! mean the same.
 //!
-//! It is a polynomial in the kinds, modulo a prime: what is repeated is a power, so a million structs cost no more
-//! than one, and parts are put together from their numbers.
+//! It is a polynomial in the kinds, modulo a prime: what is repeated is a power, so a million structs cost no
+//! more than one, and parts are put together from their numbers.
 
 use super::{Shape, Signature, whole};
 use crate::{Datatype, Predefined};
 
 impl Datatype {
-    /// A number for the kinds of the elements in the first `bytes` bytes of `count` elements, without their places: the same
-    /// for all datatypes that have the same kinds of numbers in the same order. 0 where that is not known
-    /// (`MPI_PACKED`), and 1, which no whole elements have, where the bytes end inside an element or beyond the last.
+    /// A number for the kinds of the elements in the first `bytes` bytes of `count` elements, without their
+    /// places: the same for all datatypes that have the same kinds of numbers in the same order. 0 where that
+    /// is not known (`MPI_PACKED`), and 1, which no whole elements have, where the bytes end inside an
+    /// element or beyond the last.
     #[must_use]
     pub fn digest(&self, count: i64, bytes: i64) -> u32 {
         let signature = self.signature();

@@ -1,5 +1,5 @@
-//! Random nested datatypes, each as a plan that is built twice: by the library, and by the definition of a type map,
-//! entry by entry (MPI 5.0 section 5.1).
+//! Random nested datatypes, each as a plan that is built twice: by the library, and by the definition of a
+//! type map, entry by entry (MPI 5.0 section 5.1).
 #![allow(dead_code)] // each test takes what it needs
 
 use datatype::{
@@ -25,7 +25,8 @@ pub enum Plan {
     Duplicate(Box<Plan>),
 }
 
-/// How an array is dealt out: elements, distribution and processes of each dimension; whose part; in which order.
+/// How an array is dealt out: elements, distribution and processes of each dimension; whose part; in which
+/// order.
 #[derive(Clone, Debug)]
 pub struct Deal {
     dimensions: Vec<Distributed>,
@@ -93,8 +94,8 @@ impl Deal {
         Datatype::distributed(Place { rank: self.rank, size }, &self.dimensions, order, of)
     }
 
-    /// Whether the element of these indices, one per dimension, is of the part: who has it is said by the numbers of
-    /// its blocks, as coordinates of a grid whose last dimension runs fastest.
+    /// Whether the element of these indices, one per dimension, is of the part: who has it is said by the
+    /// numbers of its blocks, as coordinates of a grid whose last dimension runs fastest.
     fn has(&self, indices: &[i64]) -> bool {
         let owner = self.dimensions.iter().zip(indices).fold(0, |rank, (dimension, index)| {
             let block = match dimension.distribution {
@@ -141,7 +142,8 @@ fn build_subarray(
     Datatype::subarray(&sizes, &subsizes, &starts, order, of)
 }
 
-/// The definition: each basic element with its place, where the parts end with their padding, and the marks that resizing leaves.
+/// The definition: each basic element with its place, where the parts end with their padding, and the marks
+/// that resizing leaves.
 #[derive(Clone, Debug, Default)]
 pub struct TypeMap {
     pub entries: Vec<(Predefined, i64)>,

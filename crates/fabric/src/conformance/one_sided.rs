@@ -78,7 +78,8 @@ where
     one.over();
 }
 
-/// Each atomic that is offered changes what it must and fetches what was there; what is not offered is refused.
+/// Each atomic that is offered changes what it must and fetches what was there; what is not offered is
+/// refused.
 pub fn atomics_do_what_they_say<P: Pair>()
 where
     P::Fabric: OneSided,
@@ -138,8 +139,8 @@ where
     one.over();
 }
 
-/// Keys come from outside: nonsense, and those of memory that is detached, end as failed, or cost the peer where the network
-/// breaks with it. Nothing is changed by them.
+/// Keys come from outside: nonsense, and those of memory that is detached, end as failed, or cost the peer
+/// where the network breaks with it. Nothing is changed by them.
 pub fn keys_that_are_none_harm_nobody<P: Pair>()
 where
     P::Fabric: OneSided,
@@ -204,7 +205,8 @@ where
     one.over();
 }
 
-/// The owner goes with everything under way: each operation ends, and those begun afterwards do not last for ever.
+/// The owner goes with everything under way: each operation ends, and those begun afterwards do not last for
+/// ever.
 pub fn ends_all_when_the_peer_goes<P: Pair>()
 where
     P::Fabric: OneSided,

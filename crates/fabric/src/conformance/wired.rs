@@ -203,8 +203,8 @@ impl Watchdog {
     }
 }
 
-/// How long a test waits: long enough for the slowest machine; a hang is a bug, not a slow run. Miri is thousands of times slower,
-/// and gets what others leave of the machine.
+/// How long a test waits: long enough for the slowest machine; a hang is a bug, not a slow run. Miri is
+/// thousands of times slower, and gets what others leave of the machine.
 pub const WATCHDOG: Duration = Duration::from_secs(if cfg!(miri) { 1200 } else { 60 });
 
 /// So many messages are offered for each that is taken.

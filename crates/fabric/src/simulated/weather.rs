@@ -21,7 +21,8 @@ pub struct Weather {
     pub share_percent: u64,
     /// Out of 100 peers that hear of a death, so many lose what was still on its way to them from there.
     pub cut_percent: u64,
-    /// Out of 100 messages that are longer than what lanes call eager, so many are better sent at once all the same.
+    /// Out of 100 messages that are longer than what lanes call eager, so many are better sent at once all
+    /// the same.
     pub at_once_percent: u64,
     /// Whether lanes offer to pull.
     pub pull: bool,

@@ -1,11 +1,13 @@
 //! A segment with slots in plain memory of one process, for simulations and tests.
 //!
-//! Members are threads, of which one runs at a time. Before each access a member calls its [`Step`], where a scheduler may let another
-//! member run, or have this one die: every order of accesses can be tried that members could come into.
+//! Members are threads, of which one runs at a time. Before each access a member calls its [`Step`], where a
+//! scheduler may let another member run, or have this one die: every order of accesses can be tried that
+//! members could come into.
 //!
-//! The segment watches that members keep the contract of [`Slots`]: a slot or staging buffer that is written before its readers
-//! have consumed it, and data that is read before it is published or after it is gone, are panics that name the member. And it counts cache
-//! lines: each line that a member reads or writes while another member's cache holds the only valid copy is one transfer.
+//! The segment watches that members keep the contract of [`Slots`]: a slot or staging buffer that is written
+//! before its readers have consumed it, and data that is read before it is published or after it is gone, are
+//! panics that name the member. And it counts cache lines: each line that a member reads or writes while
+//! another member's cache holds the only valid copy is one transfer.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,12 +19,13 @@ use super::{
 };
 use crate::{Heap, Payload, UserMemory};
 
-/// What happens before an access of one member. False: the member is dead, and its accesses have no effect any more.
+/// What happens before an access of one member. False: the member is dead, and its accesses have no effect
+/// any more.
 pub type Step = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Makes the two or more sides of a segment, whose members take those steps. `reads`: whether two members may read each other's memory.
-/// `calls_alike`: whether members do the same operations. Where they do not, chunks are lost that nobody waits for, and what is read
-/// may be anything.
+/// Makes the two or more sides of a segment, whose members take those steps. `reads`: whether two members may
+/// read each other's memory. `calls_alike`: whether members do the same operations. Where they do not, chunks
+/// are lost that nobody waits for, and what is read may be anything.
 #[must_use]
 pub fn segment(steps: Vec<Step>, reads: bool, calls_alike: bool) -> Vec<PlainSlots> {
     let members = (0..steps.len()).map(|_| Own::default()).collect();

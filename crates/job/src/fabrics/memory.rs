@@ -35,7 +35,7 @@ pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
     inherited(number, "shm: ", "WEFT_SHM_FD")
 }
 
-/// The launcher's ledger of failures, by the number of the descriptor that it left open.
+/// The launcher's failure log of failures, by the number of the descriptor that it left open.
 ///
 /// # Errors
 /// Where the descriptor is closed, or is of no such memory.
@@ -44,7 +44,7 @@ pub fn inherited_ledger(number: i32, peers: u32) -> Result<FailureLog> {
     FailureLog::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
 
-/// The pipe that the launcher writes to when it has written into the ledger of failures.
+/// The pipe that the launcher writes to when it has written into the failure log of failures.
 ///
 /// # Errors
 /// Where the descriptor is closed.

@@ -1,4 +1,5 @@
-//! What failures and revocations end, and what members of a communicator tell each other of them (decision 0013).
+//! What failures and revocations end, and what members of a communicator tell each other of them (decision
+//! 0013).
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, Retracted, State};
 
 impl<L> Core<L> {
-    /// Ends what is under way in those contexts: whoever takes part has given up, or will when it hears of it, and who waits for
-    /// one that has would wait for ever. What a receive has matched reaches it.
+    /// Ends what is under way in those contexts: whoever takes part has given up, or will when it hears of
+    /// it, and who waits for one that has would wait for ever. What a receive has matched reaches it.
     pub(super) fn close(&mut self, concerns: &dyn Fn(u32) -> bool, failure: &Failure) {
         if matches!(&self.awaited, Awaited::Posted { pattern, .. } if concerns(pattern.context)) {
             self.end_awaited(Outcome::failed(failure.clone()));
@@ -49,8 +50,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Receives from anybody in these communicators have something to tell: who waits for a thread's own ends, and who asks
-    /// for a request's learns of it.
+    /// Receives from anybody in these communicators have something to tell: who waits for a thread's own
+    /// ends, and who asks for a request's learns of it.
     pub(super) fn tell_of_failure(&mut self, contexts: &[u32], failure: &Failure) {
         if matches!(&self.awaited, Awaited::Posted { pattern, from: None, .. } if contexts.contains(&pattern.context))
         {
@@ -101,8 +102,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Another communicator has come into the place of this one: what is under way in it ends, and nobody receives what has come
-    /// for it.
+    /// Another communicator has come into the place of this one: what is under way in it ends, and nobody
+    /// receives what has come for it.
     pub(crate) fn retire(&mut self, standing: &Standing) {
         let own = standing.context();
         let failure = self.failures.retired_by(own).map_or(Failure::Revoked, Failure::Lost);
@@ -124,7 +125,8 @@ impl<L> Core<L> {
         self.failures.standing(context).is_some_and(|standing| standing.is_retired())
     }
 
-    /// An unexpected message has become whole. A sender that waits for a word takes its message back by itself.
+    /// An unexpected message has become whole. A sender that waits for a word takes its message back by
+    /// itself.
     #[cold]
     pub(super) fn drop_if_retired(&mut self, message: u32) {
         if self.matching.context_of_whole(message).is_some_and(|context| self.is_retired(context)) {
@@ -133,7 +135,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Somebody who has received what they wait for, and has not taken it yet, keeps turns short: as a request it does not.
+    /// Somebody who has received what they wait for, and has not taken it yet, keeps turns short: as a
+    /// request it does not.
     #[cold]
     pub(crate) fn set_aside(&mut self) {
         if let Awaited::Over(outcome) = &self.awaited {
@@ -149,8 +152,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Revokes a communicator here, and tells the others of it. What is known already is no news; but who revokes what it has heard of
-    /// and has not told on yet tells all.
+    /// Revokes a communicator here, and tells the others of it. What is known already is no news; but who
+    /// revokes what it has heard of and has not told on yet tells all.
     pub(crate) fn revoke(&mut self, standing: &Arc<Standing>, from: Revocation) {
         if standing.is_revoked() {
             if from == Revocation::Here {
@@ -180,8 +183,8 @@ impl<L> Core<L> {
         self.post(letters);
     }
 
-    /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count that is full, are
-    /// what makes them do so, and cost nothing where there are none.
+    /// Whether calls must look before they take the shortest way. A receive that nothing matches, and a count
+    /// that is full, are what makes them do so, and cost nothing where there are none.
     fn set_guard(&mut self, on: bool) {
         if on == (self.begun_before > 0) {
             return;
@@ -267,8 +270,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Why nothing can be done in a communicator any more: it is revoked; another one has come into its place; or, for its
-    /// collective operations, a member has failed.
+    /// Why nothing can be done in a communicator any more: it is revoked; another one has come into its
+    /// place; or, for its collective operations, a member has failed.
     #[cold]
     pub(crate) fn closed(&mut self, context: u32) -> Option<Failure> {
         self.asked += 1;
@@ -301,8 +304,8 @@ impl<L> Core<L> {
         self.requests.end(request).or_else(|| self.unacknowledged(request))
     }
 
-    /// A send that was still queued here when its communicator was closed is taken back as those are that were under way, whoever
-    /// asks for it. The answer is how many were.
+    /// A send that was still queued here when its communicator was closed is taken back as those are that
+    /// were under way, whoever asks for it. The answer is how many were.
     #[cold]
     pub(crate) fn take_back(&mut self, request: RequestId) -> usize {
         let Some(State::AwaitingReceiver { context, retracted: None, .. }) = self.requests.find(request)
@@ -333,7 +336,8 @@ impl<L> Core<L> {
         self.reply(from, Kind::Retract { send }, Parcel::small(&[]), Then::Nothing);
     }
 
-    /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has acknowledged.
+    /// What to tell of a receive from anybody that is not over: that a member has failed whom nobody has
+    /// acknowledged.
     #[cold]
     pub(crate) fn unacknowledged(&mut self, request: RequestId) -> Option<Outcome> {
         let Some(State::Posted { pattern, from: None, .. }) = self.requests.find(request) else {

@@ -9,7 +9,8 @@ use crate::request::{Carrier, Failure, Outcome, RequestId, State};
 use crate::scattered::{Source, Target};
 
 impl<L> Core<L> {
-    /// The receiver is ready for a message that waits here. It goes in pieces if it is made or taken apart on its way.
+    /// The receiver is ready for a message that waits here. It goes in pieces if it is made or taken apart on
+    /// its way.
     pub(super) fn clear(
         &mut self,
         from: Peer,

@@ -61,7 +61,8 @@ impl<L> Core<L> {
         }
     }
 
-    /// Whoever carried the bytes of a landing message is through: all of them are there, or it must be sent anew.
+    /// Whoever carried the bytes of a landing message is through: all of them are there, or it must be sent
+    /// anew.
     pub(super) fn carried(&mut self, from: Peer, send: RequestId, receive: RequestId, whole: bool) {
         self.carried_by(receive, Carrier::Undecided);
         if whole {
@@ -89,7 +90,8 @@ impl<L> Core<L> {
         self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
     }
 
-    /// Tells the sender that its memory is not needed any more, since a receive has what it wants of the message.
+    /// Tells the sender that its memory is not needed any more, since a receive has what it wants of the
+    /// message.
     pub(crate) fn tell_done(&mut self, to: Peer, send: RequestId) {
         self.reply(to, Kind::Done { send, is_retracted: false }, Parcel::small(&[]), Then::Nothing);
     }

@@ -1,5 +1,6 @@
-//! Cancelling (MPI 5.0 §3.8.4). A receive that nothing has matched ends here. A send ends here while its message has not left;
-//! a message that waits for its receiver is asked back, and the answer says which came first, that or a receive.
+//! Cancelling (MPI 5.0 §3.8.4). A receive that nothing has matched ends here. A send ends here while its
+//! message has not left; a message that waits for its receiver is asked back, and the answer says which came
+//! first, that or a receive.
 
 use fabric::{Fabric, Peer};
 
@@ -20,8 +21,9 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Cancels an operation whose message nobody has matched: its outcome says so, and nobody receives the message. Others go on
-    /// as if nothing was said, and so does a send that need not wait for its receiver and whose message has left.
+    /// Cancels an operation whose message nobody has matched: its outcome says so, and nobody receives the
+    /// message. Others go on as if nothing was said, and so does a send that need not wait for its receiver
+    /// and whose message has left.
     pub fn cancel(&mut self, request: RequestId) {
         match self.core.requests.find(request) {
             Some(State::Posted { pattern, .. }) => {

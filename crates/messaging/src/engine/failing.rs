@@ -13,8 +13,8 @@ use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, State};
 
 impl<F: Fabric> Engine<F> {
-    /// As [`Engine::test`], for who will not ask again: a receive from anybody that could go on ends, since a member has
-    /// failed whom nobody has acknowledged.
+    /// As [`Engine::test`], for who will not ask again: a receive from anybody that could go on ends, since a
+    /// member has failed whom nobody has acknowledged.
     #[inline]
     pub fn conclude(&mut self, request: RequestId) -> Option<Outcome> {
         if self.core.is_troubled {
@@ -35,8 +35,8 @@ impl<F: Fabric> Engine<F> {
         Some(outcome)
     }
 
-    /// A receive that cannot begin, as a request that has failed: its communicator is closed; or its source is gone and has left
-    /// nothing for it.
+    /// A receive that cannot begin, as a request that has failed: its communicator is closed; or its source
+    /// is gone and has left nothing for it.
     #[cold]
     #[inline(never)]
     pub(super) fn hindrance(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<RequestId> {
@@ -63,15 +63,15 @@ impl<F: Fabric> Engine<F> {
         &self.core.failures
     }
 
-    /// Why nothing can be done under that context, if so: its communicator is revoked; or it is that of collective operations,
-    /// and a member has failed.
+    /// Why nothing can be done under that context, if so: its communicator is revoked; or it is that of
+    /// collective operations, and a member has failed.
     #[inline]
     pub fn closed(&mut self, context: u32) -> Option<Failure> {
         if self.core.is_troubled { self.core.closed(context) } else { None }
     }
 
-    /// Why what `pattern` asks for may never come, though it is not here: its source is gone, a member whose part the
-    /// operation needs, or one from whom it might come.
+    /// Why what `pattern` asks for may never come, though it is not here: its source is gone, a member whose
+    /// part the operation needs, or one from whom it might come.
     #[inline]
     pub fn obstacle(&mut self, pattern: &Pattern, from: Option<Peer>) -> Option<Failure> {
         if self.core.is_troubled { self.find_obstacle(pattern, from) } else { None }
@@ -85,7 +85,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Revokes a communicator: all members learn of it, whoever fails meanwhile, and whatever they do in it ends.
+    /// Revokes a communicator: all members learn of it, whoever fails meanwhile, and whatever they do in it
+    /// ends.
     pub fn revoke(&mut self, standing: &Arc<Standing>) {
         self.core.revoke(standing, Revocation::Here);
         self.act_on_notes();
@@ -111,7 +112,8 @@ impl<F: Fabric> Engine<F> {
         self.act_on_notes();
     }
 
-    /// Another communicator has come into the place of this one: what is under way in it ends, and it hinders nobody.
+    /// Another communicator has come into the place of this one: what is under way in it ends, and it hinders
+    /// nobody.
     pub fn retire(&mut self, standing: &Standing) {
         self.core.retire(standing);
         self.act_on_notes();
@@ -127,7 +129,8 @@ impl<F: Fabric> Engine<F> {
         number
     }
 
-    /// To the agreement with that number this process brings nothing, if it has not brought anything yet; nobody asks how it ends.
+    /// To the agreement with that number this process brings nothing, if it has not brought anything yet;
+    /// nobody asks how it ends.
     pub fn pass_agreement(&mut self, standing: &Standing, number: u32) {
         let mut letters = Vec::new();
         self.core.councils.pass(standing, number, &mut letters);
@@ -135,8 +138,8 @@ impl<F: Fabric> Engine<F> {
         self.act_on_notes();
     }
 
-    /// Whether a member has given up: it has brought nothing to an agreement that is decided, so that no operation of these members
-    /// can succeed behind which they agree.
+    /// Whether a member has given up: it has brought nothing to an agreement that is decided, so that no
+    /// operation of these members can succeed behind which they agree.
     #[must_use]
     pub fn is_given_up(&self, standing: &Standing) -> bool {
         self.core.councils.is_given_up(standing)
@@ -166,8 +169,8 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Somebody who knows it says that the process has ended. What it has sent is to be received first:
-    /// [`Engine::receive_what_is_left`]. Where no launcher sees to it that it has, one that lives all the same, and was only out of
-    /// the reach of another, hears of it last of all.
+    /// [`Engine::receive_what_is_left`]. Where no launcher sees to it that it has, one that lives all the
+    /// same, and was only out of the reach of another, hears of it last of all.
     pub fn bury(&mut self, peer: Peer, error: FabricError) {
         if !self.core.peers.knows(peer) || self.core.lost(peer).is_some() {
             return;
@@ -276,8 +279,8 @@ mod tests {
         }
     }
 
-    /// Six processes, of which 5 has a way to 2; and what comes of it that 3 loses 2, which lives, for that reason: who of the others
-    /// knows of it, and who has told 2 that it is to end.
+    /// Six processes, of which 5 has a way to 2; and what comes of it that 3 loses 2, which lives, for that
+    /// reason: who of the others knows of it, and who has told 2 that it is to end.
     fn loses(fault: Fault) -> (Vec<u32>, Vec<Peer>) {
         let network = Network::new(6, Weather::fair());
         let ends: Vec<Ends> = (0..6).map(|_| Ends::default()).collect();

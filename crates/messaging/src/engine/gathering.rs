@@ -8,8 +8,8 @@ use crate::request::{Failure, Mode, RequestId, State};
 use crate::scattered::Target;
 
 impl<F: Fabric> Engine<F> {
-    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`], and all its parts are over:
-    /// for operations that are made of several messages.
+    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`], and all its parts
+    /// are over: for operations that are made of several messages.
     pub fn promise(&mut self) -> RequestId {
         self.core.requests.insert(State::Gathering { left: 1, failure: None })
     }
@@ -19,7 +19,8 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.end_of_part(request, None);
     }
 
-    /// Says why a request of [`Engine::promise`] will have failed when it is over, if nothing has failed before.
+    /// Says why a request of [`Engine::promise`] will have failed when it is over, if nothing has failed
+    /// before.
     pub fn fail(&mut self, request: RequestId, failure: Failure) {
         self.core.requests.note_failure(request, Some(Box::new(failure)));
     }

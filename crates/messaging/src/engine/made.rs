@@ -1,4 +1,5 @@
-//! Sends whose bytes are made while they go: into memory of the fabric where it has some, else into memory of our own.
+//! Sends whose bytes are made while they go: into memory of the fabric where it has some, else into memory of
+//! our own.
 
 use fabric::{Fabric, Payload, Pool, Posted};
 

@@ -1,4 +1,5 @@
-//! What goes out and is not simply posted: queues of messages that the fabric has not taken, and what is kept back.
+//! What goes out and is not simply posted: queues of messages that the fabric has not taken, and what is kept
+//! back.
 
 use fabric::{Exposed, Fabric, FabricError, Header, Payload, Peer, Pool, Posted, UserMemory};
 
@@ -67,11 +68,13 @@ impl<F: Fabric> Engine<F> {
         Ok(self.settle(send))
     }
 
-    /// Whether a message goes at once, or as soon as what waits before it has gone, and not when its receiver asks for it.
+    /// Whether a message goes at once, or as soon as what waits before it has gone, and not when its receiver
+    /// asks for it.
     fn is_eager(&mut self, to: Peer, data: Data<'_>, mode: Mode) -> bool {
         let Some(link) = self.core.peers.link(to) else { return false };
         match data {
-            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces, when its turn comes.
+            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces,
+            // when its turn comes.
             Data::Apart(gather) if gather.bytes() < link.eager_bytes_end => {
                 gather.bytes() <= link.limits.piece_bytes_max || link.queue.is_empty()
             }
@@ -91,8 +94,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Sends a short message that is apart by making it in memory of the fabric, if that has some and nothing waits to go there; false
-    /// where nothing has happened.
+    /// Sends a short message that is apart by making it in memory of the fabric, if that has some and nothing
+    /// waits to go there; false where nothing has happened.
     fn is_made_at_once(&mut self, to: Peer, envelope: Envelope, data: Data<'_>) -> bool {
         let (Data::Apart(gather), Some(link)) = (data, self.core.peers.link(to)) else { return false };
         let bytes = gather.bytes();
@@ -171,8 +174,8 @@ impl<F: Fabric> Engine<F> {
                             waiting.push(send);
                         }
                     }
-                    // The rest waits for the next turn: what comes in must be taken between, or two ranks that send
-                    // to each other fill all buffers there are and wait for ever.
+                    // The rest waits for the next turn: what comes in must be taken between, or two ranks
+                    // that send to each other fill all buffers there are and wait for ever.
                     Posted::Partly(_) => {
                         moved += 1;
                         break;
@@ -193,8 +196,8 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
-/// Keeps the payload of an eager message here that was queued before the receiver has asked for that: only its header
-/// travels then. The answer is the send that waits for its receiver so.
+/// Keeps the payload of an eager message here that was queued before the receiver has asked for that: only
+/// its header travels then. The answer is the send that waits for its receiver so.
 fn withhold<F: Fabric>(
     fabric: &mut F,
     requests: &mut Requests,

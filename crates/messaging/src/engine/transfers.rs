@@ -47,7 +47,8 @@ impl<F: Fabric> Engine<F> {
         let lane = self.core.peers.link(from).expect("ensured above").lane;
         let Some(State::Landing { target, .. }) = self.core.requests.find(receive) else { return };
         let wanted = offer.bytes.min(target.bytes());
-        // What is made or taken apart on its way comes in pieces, of which one is made while another is taken apart.
+        // What is made or taken apart on its way comes in pieces, of which one is made while another is taken
+        // apart.
         let row = if wanted == 0 { Some(UserMemory::EMPTY) } else { target.row(0, wanted) };
         let Some(mut into) = row.filter(|_| wanted == 0 || offer.is_readable()) else {
             return self.core.ask_for(from, send, receive, wanted);
@@ -83,8 +84,9 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in vain. Who is to
-    /// copy a message of ours at the same time has no time for that, and all the talk about it would be for nothing.
+    /// Asks the sender to bring parts of a large message, if that can be said at once: later it would be in
+    /// vain. Who is to copy a message of ours at the same time has no time for that, and all the talk about
+    /// it would be for nothing.
     fn invite(
         &mut self,
         from: Peer,

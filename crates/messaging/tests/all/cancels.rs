@@ -1,5 +1,6 @@
-//! Cancelled sends (MPI 5.0 §3.8.4): each ends, whatever its receiver does and whoever dies; either nobody receives its message and
-//! its outcome says so, or a receive has all of it; and the messages behind it keep their order.
+//! Cancelled sends (MPI 5.0 §3.8.4): each ends, whatever its receiver does and whoever dies; either nobody
+//! receives its message and its outcome says so, or a receive has all of it; and the messages behind it keep
+//! their order.
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ fn waiting_kinds() -> Vec<Kind> {
     all
 }
 
-/// The ways that messages go: read by the receiver; asked for; read in parts by both; and all of that, by dice.
+/// The ways that messages go: read by the receiver; asked for; read in parts by both; and all of that, by
+/// dice.
 fn climates(seed: u64) -> [Weather; 4] {
     let short = Weather { seed, eager_bytes_max: 64, piece_bytes_max: 700, ..Weather::fair() };
     [
@@ -165,8 +167,8 @@ fn a_message_that_no_receive_has_matched_is_cancelled_and_nobody_sees_it() {
     }
 }
 
-/// Two messages of one envelope, of which the first is cancelled; and two receives, of which the first may be too short, at every
-/// moment before, between and after.
+/// Two messages of one envelope, of which the first is cancelled; and two receives, of which the first may be
+/// too short, at every moment before, between and after.
 #[test]
 fn of_cancel_and_match_the_first_counts_and_what_follows_keeps_its_order() {
     let (mut cancelled, mut received) = (0, 0);
@@ -359,7 +361,8 @@ fn one_that_is_cancelled_in_a_communicator_that_is_revoked_meanwhile_ends() {
     }
 }
 
-/// Rank 0 sends to both others, cancels, and tells each what became of it; one of the three dies at each of its steps in turn.
+/// Rank 0 sends to both others, cancels, and tells each what became of it; one of the three dies at each of
+/// its steps in turn.
 #[test]
 fn whoever_dies_all_who_live_come_to_an_end() {
     let mut deaths = 0;

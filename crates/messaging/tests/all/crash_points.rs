@@ -1,6 +1,6 @@
-//! Messages of all kinds between three processes, one of which dies at each of its steps in turn: whoever lives has what the
-//! living have sent, whole; what the dead had to do with is either whole or has failed; and nothing goes on for ever
-//! (rules G1, G3, G7 of decision 0013).
+//! Messages of all kinds between three processes, one of which dies at each of its steps in turn: whoever
+//! lives has what the living have sent, whole; what the dead had to do with is either whole or has failed;
+//! and nothing goes on for ever (rules G1, G3, G7 of decision 0013).
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ fn each_step(bytes: usize) {
     assert!(deaths > 100, "{deaths} are not all there are");
 }
 
-/// The ways that messages go: at once; read by the receiver; asked for; read in parts by both; and all of that, by dice.
+/// The ways that messages go: at once; read by the receiver; asked for; read in parts by both; and all of
+/// that, by dice.
 fn climates(seed: u64) -> [Weather; 5] {
     let short = Weather { seed, eager_bytes_max: 64, piece_bytes_max: 700, ..Weather::fair() };
     [

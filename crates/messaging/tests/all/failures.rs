@@ -1,5 +1,5 @@
-//! What a failure ends, and what it leaves alone: the rules of general failures, by their numbers, between engines on the
-//! simulated fabric.
+//! What a failure ends, and what it leaves alone: the rules of general failures, by their numbers, between
+//! engines on the simulated fabric.
 
 mod storms;
 

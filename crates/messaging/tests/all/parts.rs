@@ -48,8 +48,8 @@ fn end(engines: &mut [Engine<Simulated>; 2], rank: usize, request: RequestId) ->
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 80 }, ..ProptestConfig::default() })]
 
-    /// Parts of any length are sent and received in any order, some before and some after they are wanted; a whole is
-    /// over with the last of its parts, and never before.
+    /// Parts of any length are sent and received in any order, some before and some after they are wanted; a
+    /// whole is over with the last of its parts, and never before.
     #[test]
     fn a_whole_is_over_when_all_its_parts_are(
         seed: u64,
@@ -120,8 +120,8 @@ fn a_part_that_fails_is_a_failure_of_the_whole_when_the_others_are_over() {
     assert_eq!(large.payload().to_vec(), content(1, 100));
 }
 
-/// A long message that the fabric takes at one stroke is over when it is posted, and comes in its order; to a peer that
-/// keeps too much none goes so.
+/// A long message that the fabric takes at one stroke is over when it is posted, and comes in its order; to a
+/// peer that keeps too much none goes so.
 #[test]
 fn long_messages_go_at_once_where_the_fabric_takes_them() {
     let weather = Weather { at_once_percent: 100, ..Weather::fair() };

@@ -213,8 +213,8 @@ impl Sink for Headers {
     fn lost(&mut self, _peer: Peer, _error: FabricError) {}
 }
 
-/// An engine that receives to every other byte of a room, and a fabric that has offered it a message of 100 bytes and says
-/// whatever it likes from then on.
+/// An engine that receives to every other byte of a room, and a fabric that has offered it a message of 100
+/// bytes and says whatever it likes from then on.
 fn one_who_asks(weather: Weather, room: &Heap) -> (Engine<Simulated>, Simulated, RequestId) {
     let network = Network::new(2, weather);
     let mut honest = Engine::new(network.endpoint(Peer(1)), 2, Box::new(EveryoneHere), Settings::default());

@@ -1,5 +1,5 @@
-//! All that can happen to an agreement, as far as there is time for all: every order of deliveries, every moment of a
-//! failure, every part of what the dead had sent lost.
+//! All that can happen to an agreement, as far as there is time for all: every order of deliveries, every
+//! moment of a failure, every part of what the dead had sent lost.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,8 @@ struct World {
     /// By sender and receiver, with the recovery that a word is of; a network keeps the order of each pair.
     under_way: Vec<VecDeque<(usize, Word)>>,
     dead: BTreeSet<u32>,
-    /// Those who live, and whom somebody takes for dead: they act on until they are ended, or learn of it and end themselves.
+    /// Those who live, and whom somebody takes for dead: they act on until they are ended, or learn of it and
+    /// end themselves.
     condemned: BTreeSet<u32>,
     failures_left: u32,
     /// How many recoveries there are, one behind the other.
@@ -24,8 +25,8 @@ struct World {
     errs: bool,
 }
 
-/// A process: its part in each recovery that it has come to. Behind the agreement it puts the mask on: those who are left are
-/// the members of the next one.
+/// A process: its part in each recovery that it has come to. Behind the agreement it puts the mask on: those
+/// who are left are the members of the next one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Process {
     parts: Vec<Part>,
@@ -64,8 +65,8 @@ enum Event {
         from: u32,
         to: u32,
     },
-    /// It learns of a death, all that came before having been delivered; or that one is taken for dead, to whom it does not listen
-    /// any more.
+    /// It learns of a death, all that came before having been delivered; or that one is taken for dead, to
+    /// whom it does not listen any more.
     Notice {
         at: u32,
         dead: u32,
@@ -278,8 +279,8 @@ impl World {
         self.go_on(at);
     }
 
-    /// Whether an event changes nothing that anybody can see: a word that is not heard, or news for one that has decided. It
-    /// can come before all others, whatever those are.
+    /// Whether an event changes nothing that anybody can see: a word that is not heard, or news for one that
+    /// has decided. It can come before all others, whatever those are.
     fn is_invisible(&self, event: &Event) -> bool {
         match *event {
             Event::Deliver { from, to } => {
@@ -349,7 +350,8 @@ impl World {
     }
 }
 
-/// Visits every state that can be reached, but for orders of what nobody can see; the answer is how many there are.
+/// Visits every state that can be reached, but for orders of what nobody can see; the answer is how many
+/// there are.
 fn explore(world: World) -> usize {
     let hasher = RandomState::new();
     let mut seen = HashSet::new();
@@ -381,8 +383,8 @@ fn world(size: u32, failures: u32, recoveries: usize) -> World {
     World { recoveries, ..World::new(size, &BTreeSet::new(), failures) }
 }
 
-/// What `WEFT_TEST_AGREEMENT` asks for beyond the usual: processes, failures, recoveries, each behind a comma; where `errs` follows,
-/// who lives may be taken for dead.
+/// What `WEFT_TEST_AGREEMENT` asks for beyond the usual: processes, failures, recoveries, each behind a
+/// comma; where `errs` follows, who lives may be taken for dead.
 fn asked() -> Option<World> {
     let asked = std::env::var("WEFT_TEST_AGREEMENT").ok()?;
     let words: Vec<&str> = asked.split(',').collect();
@@ -425,8 +427,9 @@ fn every_order_puts_the_same_masks_on() {
     assert!(states > STATES_MIN, "{states} states are not all there are");
 }
 
-/// Where nobody but the processes themselves says who has died, one that lives may be taken for dead, and acts on until it learns of it and
-/// ends itself: those who stay decide alike nevertheless, also where two take each other for dead.
+/// Where nobody but the processes themselves says who has died, one that lives may be taken for dead, and
+/// acts on until it learns of it and ends itself: those who stay decide alike nevertheless, also where two
+/// take each other for dead.
 #[test]
 fn who_lives_and_is_taken_for_dead_divides_nobody() {
     let err =

@@ -1,8 +1,9 @@
-//! Short descriptions of regular machines, in hwloc's form: `pack:2 [numa(memory=64GiB)] l3:4(size=32MiB) core:8 pu:2`.
+//! Short descriptions of regular machines, in hwloc's form: `pack:2 [numa(memory=64GiB)] l3:4(size=32MiB)
+//! core:8 pu:2`.
 //!
-//! Each word is a kind of part and how many of them each part of the word before has; the last is `pu`. In brackets
-//! stands memory that belongs to the part before. In parentheses stand attributes, of which sizes are read and others
-//! are passed over. Where no memory is named, all of it is one NUMA node.
+//! Each word is a kind of part and how many of them each part of the word before has; the last is `pu`. In
+//! brackets stands memory that belongs to the part before. In parentheses stand attributes, of which sizes
+//! are read and others are passed over. Where no memory is named, all of it is one NUMA node.
 
 use super::{Kind, Machine, Near, NotAMachine, Object, TooMuch, memory_parts};
 use crate::{CpuSet, Level};

@@ -6,8 +6,8 @@
 //!     <object type="NUMANode" os_index="0" cpuset="0x0000000f" local_memory="8589934592" …/>
 //!     <object type="L3Cache" cpuset="0x0000000f" cache_size="33554432" …>
 //! ```
-//! What lies in what is told by the cpus alone, so that both versions are read alike: version 1 has NUMA nodes among the
-//! other parts, `Socket` for packages and `Cache` with a depth.
+//! What lies in what is told by the cpus alone, so that both versions are read alike: version 1 has NUMA
+//! nodes among the other parts, `Socket` for packages and `Cache` with a depth.
 
 use roxmltree::{Document, Node, ParsingOptions};
 

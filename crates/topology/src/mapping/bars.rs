@@ -1,4 +1,5 @@
-//! Bars: boxes that span the whole of one axis, the run, filled slice by slice and one after the other like a serpent.
+//! Bars: boxes that span the whole of one axis, the run, filled slice by slice and one after the other like a
+//! serpent.
 //!
 //! ```text
 //!   run axis ->                      A node takes the next places, wherever bars end, so that the border between
@@ -30,8 +31,8 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// The bars along `run` that `split` makes of the axes of `cross`: at each level it is asked for the thicknesses of
-    /// the layers, given the first position and the thicknesses above.
+    /// The bars along `run` that `split` makes of the axes of `cross`: at each level it is asked for the
+    /// thicknesses of the layers, given the first position and the thicknesses above.
     pub(crate) fn new(
         field: &Field,
         run: usize,

@@ -1,8 +1,8 @@
-//! Recursive bisection: a set of cells, of any form, is cut in two along the axis where that cuts the least, so that each
-//! side holds just the ranks of its parts of the machine; and so on, down to the smallest parts.
+//! Recursive bisection: a set of cells, of any form, is cut in two along the axis where that cuts the least,
+//! so that each side holds just the ranks of its parts of the machine; and so on, down to the smallest parts.
 //!
-//! A cut goes between two places of the cells sorted along its axis, so it may have a step. This fits any sizes of parts, and
-//! is used for whole grids that are small and for the inside of nodes.
+//! A cut goes between two places of the cells sorted along its axis, so it may have a step. This fits any
+//! sizes of parts, and is used for whole grids that are small and for the inside of nodes.
 
 use super::field::Field;
 use crate::{Sizes, Tier};

@@ -1,10 +1,11 @@
 //! How few edges between nodes any mapping can have.
 //!
-//! A node with some cells sends at least so much out of them, whatever their form; edges that would leave the grid at its
-//! borders are counted with the rest and subtracted once, since their number is known. The form that sends the least is a
-//! box, or nearly: in two axes all boxes are tried, in three the smallest surface of unit cubes is known (Alonso and Cerf
-//! 1996), in any number the projections of a set bound its size (Loomis and Whitney 1949), on a torus with equal axes there is
-//! the inequality of Bollobas and Leader (1991). Where nothing is known the answer is 0.
+//! A node with some cells sends at least so much out of them, whatever their form; edges that would leave the
+//! grid at its borders are counted with the rest and subtracted once, since their number is known. The form
+//! that sends the least is a box, or nearly: in two axes all boxes are tried, in three the smallest surface
+//! of unit cubes is known (Alonso and Cerf 1996), in any number the projections of a set bound its size
+//! (Loomis and Whitney 1949), on a torus with equal axes there is the inequality of Bollobas and Leader
+//! (1991). Where nothing is known the answer is 0.
 
 use super::bricks::pairs;
 use super::field::{Field, Link};
@@ -148,7 +149,8 @@ impl<'a> Lines<'a> {
         let mut paid = 0;
         loop {
             let Some(rest) = self.by_free(&free, &fixed, cells, &largest) else { return paid };
-            // The mean of the free terms is `rest / free`; a projection whose share would be beyond its size has that size.
+            // The mean of the free terms is `rest / free`; a projection whose share would be beyond its size
+            // has that size.
             let count = free.len() as u64;
             let is_full = |&axis: &usize| u64::from(largest(axis)) * count * weight(axis) < rest;
             match free.iter().position(is_full) {
@@ -206,7 +208,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The least multiple of `step` whose power, times `factor`, is at least `enough`; `None` beyond what numbers can hold.
+/// The least multiple of `step` whose power, times `factor`, is at least `enough`; `None` beyond what numbers
+/// can hold.
 fn least_power(exponent: u32, factor: u128, enough: u128, step: u64) -> Option<u64> {
     let (mut low, mut high) = (0u64, 1u64 << 40);
     let suffices = |multiple: u64| {
@@ -222,7 +225,8 @@ fn least_power(exponent: u32, factor: u128, enough: u128, step: u64) -> Option<u
     Some(low * step)
 }
 
-/// The least surface of so many unit cubes: the largest box that is nearly a cube, and the rest on one side of it.
+/// The least surface of so many unit cubes: the largest box that is nearly a cube, and the rest on one side
+/// of it.
 fn smallest_surface(cubes: u64) -> u64 {
     let side = (1..).take_while(|side: &u64| side.pow(3) <= cubes).last().unwrap_or(0);
     let boxes = [(side + 1, side + 1, side), (side + 1, side, side), (side, side, side)];
@@ -239,7 +243,8 @@ fn twice_root_up(number: u64) -> u64 {
     root + u64::from(root * root < 4 * number)
 }
 
-/// Nodes of one size and lines of one axis: where they are one graph of nodes and lines, all but a few incidences are cuts.
+/// Nodes of one size and lines of one axis: where they are one graph of nodes and lines, all but a few
+/// incidences are cuts.
 fn incidences(field: &Field, lines: &Lines<'_>, nodes: &Sizes) -> u64 {
     let is_linked = |axis: &usize| lines.least[*axis] > 0;
     let mut linked = (0..field.axes()).filter(is_linked);

@@ -1,5 +1,6 @@
-//! Orders that come from cutting the grid into boxes again and again: by hyperplanes that leave whole nodes on both sides,
-//! and by halves down to single cells (a k-d tree). Nothing is kept; a position or cell is found by walking down.
+//! Orders that come from cutting the grid into boxes again and again: by hyperplanes that leave whole nodes
+//! on both sides, and by halves down to single cells (a k-d tree). Nothing is kept; a position or cell is
+//! found by walking down.
 
 use super::field::Field;
 

@@ -1,5 +1,5 @@
-//! Bricks: every node is the same box, and the boxes fill the grid like a wall (after Gropp's Nodecart, but the best of all
-//! boxes and not the first one found). Only for nodes of equal size.
+//! Bricks: every node is the same box, and the boxes fill the grid like a wall (after Gropp's Nodecart, but
+//! the best of all boxes and not the first one found). Only for nodes of equal size.
 
 use super::field::Field;
 

@@ -1,5 +1,6 @@
-//! A grid with a stencil, in the form that counting wants: axes of one cell left out, offsets that lead to no other cell
-//! left out, each offset joined with its opposite, and the pairs of cells that an offset connects as spans of numbers.
+//! A grid with a stencil, in the form that counting wants: axes of one cell left out, offsets that lead to no
+//! other cell left out, each offset joined with its opposite, and the pairs of cells that an offset connects
+//! as spans of numbers.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +92,8 @@ impl Field {
         self.links.iter().map(|link| link.weight() * super::bricks::pairs(self, &link.by)).sum()
     }
 
-    /// What leaves a wall across an axis, per line along it, on both sides together, if the wall is that thick.
+    /// What leaves a wall across an axis, per line along it, on both sides together, if the wall is that
+    /// thick.
     pub(crate) fn face(&self, axis: usize, thickness: u32) -> u64 {
         let leaves = |link: &Link| link.weight() * u64::from(link.by[axis].unsigned_abs().min(thickness));
         self.links.iter().map(leaves).sum()

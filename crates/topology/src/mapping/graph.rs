@@ -1,6 +1,6 @@
-//! Which process takes which node of a graph. A graph has no axes to cut along, so parts of the machine are filled one
-//! after the other with nodes that have the most edges into what is there already, and then pairs of nodes change
-//! places while that gains anything.
+//! Which process takes which node of a graph. A graph has no axes to cut along, so parts of the machine are
+//! filled one after the other with nodes that have the most edges into what is there already, and then pairs
+//! of nodes change places while that gains anything.
 //!
 //! Whole numbers, fixed orders, a limit of rounds: every rank computes the same.
 
@@ -11,10 +11,10 @@ use super::kept::Kept;
 use super::tier_weight;
 use crate::{Placement, Sizes, Tier};
 
-/// The rank that takes each node of a graph of `nodes` nodes, so that heavy edges leave few and small parts of the
-/// machine. Edges are source, destination and weight. Where nothing is gained each rank takes the node of its own
-/// number. Where there are fewer nodes than ranks, whole nodes of the machine are left out first, unless nothing is
-/// gained.
+/// The rank that takes each node of a graph of `nodes` nodes, so that heavy edges leave few and small parts
+/// of the machine. Edges are source, destination and weight. Where nothing is gained each rank takes the node
+/// of its own number. Where there are fewer nodes than ranks, whole nodes of the machine are left out first,
+/// unless nothing is gained.
 ///
 /// # Panics
 /// With more nodes than ranks, or an edge to no node.
@@ -128,7 +128,8 @@ impl Links {
         (0..self.ends.len() as u32).map(of).sum()
     }
 
-    /// The node at each position: parts of the largest tier are filled one by one, then the parts in each of them.
+    /// The node at each position: parts of the largest tier are filled one by one, then the parts in each of
+    /// them.
     fn grown(&self, tiers: &[(Tier, Sizes)]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ends.len() as u32).collect();
         let mut filling = Filling::new(self);
@@ -145,7 +146,8 @@ impl Links {
         order
     }
 
-    /// Changes the places of pairs while that gains anything, and while what it costs to find them is within reason.
+    /// Changes the places of pairs while that gains anything, and while what it costs to find them is within
+    /// reason.
     fn improve(&self, order: &mut [u32], machine: &Machine) {
         let mut position_of = inverse(order);
         let mut looks_left = LOOKS_MAX;
@@ -239,7 +241,8 @@ impl<'a> Filling<'a> {
         Filling { links, open: vec![None; nodes], corners, gain: vec![0; nodes], near }
     }
 
-    /// Reorders the nodes of a region so that each of the next parts, as many as fill it, gets nodes that are linked.
+    /// Reorders the nodes of a region so that each of the next parts, as many as fill it, gets nodes that are
+    /// linked.
     fn fill(&mut self, region: &mut [u32], parts: &mut impl Iterator<Item = u32>) {
         region.iter().for_each(|&node| self.open[node as usize] = Some(0));
         self.corners.clear();

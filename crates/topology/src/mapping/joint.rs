@@ -1,9 +1,9 @@
-//! Extents and mapping chosen together, after Niethammer and Rabenseifner: balanced extents alone do not keep messages within
-//! nodes; extents that suit the nodes do.
+//! Extents and mapping chosen together, after Niethammer and Rabenseifner: balanced extents alone do not keep
+//! messages within nodes; extents that suit the nodes do.
 //!
-//! What is sent does not depend on the extents alone: the more often an axis is cut, the smaller are the faces of one
-//! process across all *other* axes. A whole domain with a face of area `F` across an axis, cut into `d` pieces along it, sends
-//! `F * d / cells` over each edge along that axis.
+//! What is sent does not depend on the extents alone: the more often an axis is cut, the smaller are the
+//! faces of one process across all *other* axes. A whole domain with a face of area `F` across an axis, cut
+//! into `d` pieces along it, sends `F * d / cells` over each edge along that axis.
 
 use thiserror::Error;
 
@@ -41,12 +41,13 @@ pub enum NoChoice {
     Misfit(#[from] Misfit),
 }
 
-/// Extents for the entries of `dims` that are 0, so that all multiply to `cells`, and a mapping of that grid; of all extents
-/// those with which the least is sent, weighted by what each message leaves. `faces` are the areas of the whole domain across
-/// each axis, in proportion and at most [`WEIGHT_MAX`]: 1 everywhere for a cube. Neighbours along each axis exchange.
+/// Extents for the entries of `dims` that are 0, so that all multiply to `cells`, and a mapping of that grid;
+/// of all extents those with which the least is sent, weighted by what each message leaves. `faces` are the
+/// areas of the whole domain across each axis, in proportion and at most [`WEIGHT_MAX`]: 1 everywhere for a
+/// cube. Neighbours along each axis exchange.
 ///
-/// The edges that the mapping counts are weighted, so they compare with those of other mappings from here only where the
-/// extents are the same.
+/// The edges that the mapping counts are weighted, so they compare with those of other mappings from here
+/// only where the extents are the same.
 ///
 /// # Errors
 /// Numbers that do not divide, lists of different lengths, more cells than ranks.

@@ -1,4 +1,5 @@
-//! Which places a grid uses that is smaller than the machine: whole nodes are left out first, from the last on.
+//! Which places a grid uses that is smaller than the machine: whole nodes are left out first, from the last
+//! on.
 
 use crate::{Placement, Run, Sizes, Tier};
 
@@ -65,8 +66,8 @@ impl Kept {
     }
 }
 
-/// How many places of each node are used, if that many are not: of whole nodes none, as far as that goes, and of the last
-/// of the others some. Runs of nodes of one size and use, in the order of places.
+/// How many places of each node are used, if that many are not: of whole nodes none, as far as that goes, and
+/// of the last of the others some. Runs of nodes of one size and use, in the order of places.
 fn used_per_node(nodes: &Sizes, unused: u32) -> Vec<(Run, u32)> {
     let mut unused = unused;
     let mut reversed: Vec<(Run, u32)> = Vec::new();

@@ -1,5 +1,6 @@
-//! The policy for large grids: bars are planned for each choice of roles and counted part by part; bricks are counted in
-//! closed form first. Nothing looks at each cell, but for orders of boxes while that takes a few milliseconds at most.
+//! The policy for large grids: bars are planned for each choice of roles and counted part by part; bricks are
+//! counted in closed form first. Nothing looks at each cell, but for orders of boxes while that takes a few
+//! milliseconds at most.
 
 use super::Algorithm;
 use super::bars::Bars;

@@ -1,5 +1,5 @@
-//! Orders of the cells of a grid: which cell each position gets. One variant per algorithm that has a closed form; the rest
-//! are tables.
+//! Orders of the cells of a grid: which cell each position gets. One variant per algorithm that has a closed
+//! form; the rest are tables.
 
 use std::sync::Arc;
 

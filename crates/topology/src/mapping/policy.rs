@@ -99,8 +99,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Orders for all tiers: the best of the pool with the inside of each part bisected, bars for the parts of another tier
-    /// than nodes, and bisection from the largest parts on.
+    /// Orders for all tiers: the best of the pool with the inside of each part bisected, bars for the parts
+    /// of another tier than nodes, and bisection from the largest parts on.
     fn tiers(&mut self) {
         let mut bisector = Bisector::new(self.field);
         self.pool.sort_by_key(|&(key, _, _)| key);

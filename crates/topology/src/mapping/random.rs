@@ -1,4 +1,5 @@
-//! Numbers that look random and are the same on every machine: a small generator with a seed (xorshift, 64 bits).
+//! Numbers that look random and are the same on every machine: a small generator with a seed (xorshift, 64
+//! bits).
 
 /// The generator.
 #[derive(Clone, Debug)]

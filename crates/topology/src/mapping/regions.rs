@@ -1,5 +1,6 @@
-//! What bars cost, without looking at each cell: a part of the machine has a stretch of positions, which are a few boxes;
-//! edges within boxes and between two of them are products of overlaps. Parts of the same form are counted once.
+//! What bars cost, without looking at each cell: a part of the machine has a stretch of positions, which are
+//! a few boxes; edges within boxes and between two of them are products of overlaps. Parts of the same form
+//! are counted once.
 
 use std::collections::HashMap;
 

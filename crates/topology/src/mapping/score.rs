@@ -3,8 +3,8 @@
 use super::field::{Field, Span};
 use crate::{Level, Sizes, Tier};
 
-/// What a mapping costs. An edge goes from a cell to one that it sends to, and counts with its weight; without weights
-/// each counts 1.
+/// What a mapping costs. An edge goes from a cell to one that it sends to, and counts with its weight;
+/// without weights each counts 1.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Score {
     /// All edges, wherever they go.
@@ -19,8 +19,8 @@ pub struct Score {
     pub cost: u64,
 }
 
-/// What an edge between two parts of a tier costs, compared with one that leaves no part. Between nodes that no switch
-/// separates, or where none is known, it is 16; between nodes behind different switches 24.
+/// What an edge between two parts of a tier costs, compared with one that leaves no part. Between nodes that
+/// no switch separates, or where none is known, it is 16; between nodes behind different switches 24.
 #[must_use]
 pub fn tier_weight(tier: Tier) -> u64 {
     match tier {
@@ -42,7 +42,8 @@ impl Score {
         score
     }
 
-    /// The edges by the largest parts that they leave, from large parts to small ones; last those that leave none.
+    /// The edges by the largest parts that they leave, from large parts to small ones; last those that leave
+    /// none.
     pub fn levels(&self) -> impl Iterator<Item = (Option<Tier>, u64)> + '_ {
         let above = [0].into_iter().chain(self.cut.iter().map(|&(_, cut)| cut));
         let tiers = self.cut.iter().map(|&(tier, cut)| (Some(tier), cut)).chain([(None, self.edges)]);
@@ -67,8 +68,8 @@ impl<'a> Scorer<'a> {
         Scorer { field, spans, edges, labels: vec![0; field.cells as usize], out: Vec::new() }
     }
 
-    /// The score of an order: the cell at each position, with the parts of the machine as runs of positions. Where it costs
-    /// more than `limit`, the most that leave a node are not counted.
+    /// The score of an order: the cell at each position, with the parts of the machine as runs of positions.
+    /// Where it costs more than `limit`, the most that leave a node are not counted.
     pub(crate) fn score(&mut self, cells: &[u32], tiers: &[(Tier, Sizes)], limit: u64) -> Score {
         let mut cut = Vec::with_capacity(tiers.len());
         for (tier, sizes) in tiers {

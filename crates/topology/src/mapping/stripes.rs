@@ -1,9 +1,10 @@
-//! Plans bars: how thick each layer is made, so that nodes of the given sizes, laid along the bars one after the other, have
-//! short borders.
+//! Plans bars: how thick each layer is made, so that nodes of the given sizes, laid along the bars one after
+//! the other, have short borders.
 //!
-//! After some whole layers the number of places that are used up is known from their thickness alone, and with it where in
-//! the sequence of nodes the next layer begins. So the best thicknesses follow from a short table per level, for nodes of
-//! any sizes. What a plan costs here is near to the truth and quick; the truth is counted afterwards.
+//! After some whole layers the number of places that are used up is known from their thickness alone, and
+//! with it where in the sequence of nodes the next layer begins. So the best thicknesses follow from a short
+//! table per level, for nodes of any sizes. What a plan costs here is near to the truth and quick; the truth
+//! is counted afterwards.
 
 use super::bars::Bars;
 use super::field::Field;
@@ -166,7 +167,8 @@ impl<'a> Planner<'a> {
         (best[extent as usize].0, thicknesses)
     }
 
-    /// What the inside of layers costs at least, by thickness: as many borders as fit, each straight. Known for bars only.
+    /// What the inside of layers costs at least, by thickness: as many borders as fit, each straight. Known
+    /// for bars only.
     fn floors(&self, level: usize, area: u64, above: &[u32]) -> Vec<u64> {
         let mut floors = vec![0; self.thickest[level] as usize + 1];
         if let (Borders::Every(size), true) = (self.borders, level + 1 == self.roles.cross.len()) {
@@ -357,7 +359,8 @@ pub(crate) fn even(planner: &mut Planner<'_>, most: usize) -> Vec<(u64, Bars)> {
     plans.into_iter().map(build).collect()
 }
 
-/// How thick a node would be along an axis if it could have any shape: proportional to what leaves it that way.
+/// How thick a node would be along an axis if it could have any shape: proportional to what leaves it that
+/// way.
 fn ideal(field: &Field, axis: usize, typical: u64) -> u32 {
     let axes = field.axes() as u32;
     let weight = |axis: usize| u128::from(field.face(axis, u32::MAX).max(1));
@@ -367,8 +370,8 @@ fn ideal(field: &Field, axis: usize, typical: u64) -> u32 {
     (1..=field.dims[axis]).take_while(fits).last().unwrap_or(1)
 }
 
-/// Ways to cut an extent evenly into pieces of about `side`: as many pieces as fit and some more or fewer, the larger
-/// pieces first; and pieces of one size with what is left over last.
+/// Ways to cut an extent evenly into pieces of about `side`: as many pieces as fit and some more or fewer,
+/// the larger pieces first; and pieces of one size with what is left over last.
 fn splits(extent: u32, side: u32) -> Vec<Vec<u32>> {
     let mut found: Vec<Vec<u32>> = Vec::new();
     let middle = extent / side;

@@ -1,12 +1,12 @@
-//! Mappings, held against counts that are made the slow way: cell by cell, from coordinates, with nothing of what counts
-//! fast.
+//! Mappings, held against counts that are made the slow way: cell by cell, from coordinates, with nothing of
+//! what counts fast.
 
 use super::random::Random;
 use super::*;
 use crate::{Level, Sizes, Tier};
 
-/// Instances that the literature shows, with the best that published algorithms reach (edges between nodes, the most that
-/// leave one), and a bound.
+/// Instances that the literature shows, with the best that published algorithms reach (edges between nodes,
+/// the most that leave one), and a bound.
 struct Shown {
     name: &'static str,
     dims: &'static [u32],
@@ -209,8 +209,8 @@ fn random_stencil(random: &mut Random, axes: usize) -> Stencil {
     }
 }
 
-/// A machine with at least so many places: nodes of one size or of any, perhaps with packages, perhaps with switches; ranks
-/// in order, dealt out, or anywhere.
+/// A machine with at least so many places: nodes of one size or of any, perhaps with packages, perhaps with
+/// switches; ranks in order, dealt out, or anywhere.
 fn random_placement(random: &mut Random, cells: u32) -> Placement {
     let spare = if random.below(4) == 0 { random.below(cells + 2) } else { 0 };
     let (common, is_even) = (1 + random.below(cells.clamp(2, 40)), random.below(2) == 0);
@@ -280,8 +280,8 @@ fn halved(low: &[u32], size: &[u32], strides: &[u32], into: &mut Vec<u32>) {
     halved(&corner, &upper, strides, into);
 }
 
-/// The published greedy bricks: prime factors of the node's size, largest first, each to the axis where the brick is
-/// shortest. `None` where they do not divide.
+/// The published greedy bricks: prime factors of the node's size, largest first, each to the axis where the
+/// brick is shortest. `None` where they do not divide.
 fn greedy_brick(dims: &[u32], size: u32) -> Option<Vec<u32>> {
     let mut primes: Vec<u32> = Vec::new();
     let mut rest = size;
@@ -372,7 +372,8 @@ fn grids_that_are_counted_part_by_part() {
         let dealt =
             Placement::new(cyclic(&nodes), vec![(Tier::Node, straight.nodes().clone())]).expect("sound");
         let other = check(&grid, &stencil, &dealt);
-        // Where only nodes are known, it does not matter which ranks sit where, unless all stay where they are.
+        // Where only nodes are known, it does not matter which ranks sit where, unless all stay where they
+        // are.
         if straight.tiers().len() == 1 && !mapping.is_identity() && !other.is_identity() {
             assert_eq!(mapping.after().j_sum, other.after().j_sum, "{grid:?}");
         }

@@ -1,5 +1,5 @@
-//! Names of hosts as Slurm writes many of them: `login,node[1-16,20],rack[1-2]n[01-12]`. They are matched and never
-//! written out, so that a slip of the finger takes no memory.
+//! Names of hosts as Slurm writes many of them: `login,node[1-16,20],rack[1-2]n[01-12]`. They are matched and
+//! never written out, so that a slip of the finger takes no memory.
 
 /// A comma list of patterns.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -37,7 +37,8 @@ impl Ballot {
         Some(Lease::new(process.clone(), number))
     }
 
-    /// The operation that combines ballots. Both words are one element, so that no schedule cuts between them.
+    /// The operation that combines ballots. Both words are one element, so that no schedule cuts between
+    /// them.
     pub(super) const COMBINE: Collective = Collective::Allreduce(Reduction {
         count: 1,
         operator: Operator { element_bytes: BALLOT_BYTES, commutative: true },
@@ -104,15 +105,16 @@ impl Counts {
 }
 
 impl Communicator {
-    /// A number that is the same at all members, and another for each communicator that is made from this one.
+    /// A number that is the same at all members, and another for each communicator that is made from this
+    /// one.
     pub(super) fn next_seed(&self) -> u64 {
         let living = self.among_living();
         let inner = &*living.inner;
         mix(inner.identity ^ inner.children.fetch_add(1, Ordering::Relaxed).rotate_left(32))
     }
 
-    /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one reduction
-    /// is all that it costs.
+    /// Agrees with all members on a context number; the answer also has the sum of what all gave. The one
+    /// reduction is all that it costs.
     pub(super) fn vote(&self, seed: u64, sum: u64) -> Result<(Lease, u64)> {
         agree_by(&self.inner.process, seed, sum, |ballot| self.reduce_ballot(ballot))
     }
@@ -155,8 +157,8 @@ impl Communicator {
         Some(child)
     }
 
-    /// What a member adds to the sum of [`Communicator::vote`] so that it is 0 if all give the same number; if one
-    /// gives another it is so only by an accident of 1 in 2^64.
+    /// What a member adds to the sum of [`Communicator::vote`] so that it is 0 if all give the same number;
+    /// if one gives another it is so only by an accident of 1 in 2^64.
     pub(super) fn alike(&self, number: u64) -> u64 {
         let living = self.among_living();
         alike_in(number, living.rank(), living.size())
@@ -167,8 +169,8 @@ impl Communicator {
     }
 }
 
-/// What a member of some `size` adds to a sum so that it is 0 if all give the same number: the first subtracts what the
-/// others add.
+/// What a member of some `size` adds to a sum so that it is 0 if all give the same number: the first
+/// subtracts what the others add.
 pub(super) fn alike_in(number: u64, rank: Rank, size: u32) -> u64 {
     match rank.0 {
         0 => number.wrapping_mul(1u64.wrapping_sub(u64::from(size))),

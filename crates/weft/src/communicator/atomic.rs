@@ -1,5 +1,5 @@
-//! Collective operations that succeed at all members or at none, and how many have succeeded at each (rules D5 and D6,
-//! decision 0014).
+//! Collective operations that succeed at all members or at none, and how many have succeeded at each (rules
+//! D5 and D6, decision 0014).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +43,8 @@ impl Communicator {
         self.inner.standing.is_closed() && self.ft_modes().collectives == CollectiveMode::Atomic
     }
 
-    /// Whether a member has given up what they agree on behind each operation: nobody waits for anybody there any more.
+    /// Whether a member has given up what they agree on behind each operation: nobody waits for anybody there
+    /// any more.
     pub(super) fn is_given_up(&self) -> bool {
         self.process().with_engine(|engine| engine.is_given_up(&self.inner.standing))
     }
@@ -84,7 +85,8 @@ pub(super) struct Concluding {
 }
 
 impl Concluding {
-    /// `number` is that of the agreement; what goes on by itself has taken it when it began, as the others have.
+    /// `number` is that of the agreement; what goes on by itself has taken it when it began, as the others
+    /// have.
     pub(super) fn new(of: &Communicator, number: u32, ended: Result<()>) -> Concluding {
         Concluding { deciding: of.deciding(bits(&ended), number, 0), ended: Some(ended) }
     }
@@ -127,8 +129,9 @@ impl Call {
         OF_CALLS | GOES_ON | self.own()
     }
 
-    /// Whether all who took part have called it. None where somebody had not called for an agreement at all, but was at the end of an
-    /// operation, which has failed, or has given up: another agreement follows in which they all meet.
+    /// Whether all who took part have called it. None where somebody had not called for an agreement at all,
+    /// but was at the end of an operation, which has failed, or has given up: another agreement follows in
+    /// which they all meet.
     ///
     /// # Errors
     /// [`Class::Argument`] where some have called something else; at all alike.
@@ -160,7 +163,8 @@ impl Call {
     }
 }
 
-/// Each member says one of the two, so that what all have said tells whether they were in the same. Who has given up says neither.
+/// Each member says one of the two, so that what all have said tells whether they were in the same. Who has
+/// given up says neither.
 const OF_CALLS: u64 = 1 << 63;
 const OF_OPERATIONS: u64 = 1 << 62;
 /// The operation has ended well.

@@ -1,13 +1,14 @@
-//! `WEFT_CHECK=1`: before a collective operation the members tell each other which one they have called, so that
-//! calls in different orders and with different arguments are reported (decisions/0012).
+//! `WEFT_CHECK=1`: before a collective operation the members tell each other which one they have called, so
+//! that calls in different orders and with different arguments are reported (decisions/0012).
 //!
 //! ```text
 //! rank 0 <- the others   a card: what was called, in words, a line for what must be the same everywhere and one for what
 //!                        must be on each side of an inter-communicator; cut to 255 bytes, then zeros
 //! rank 0 -> the others   the verdict: empty if the cards agree, else which ranks called what
 //! ```
-//! Both go in the context of collective operations, with tags that no schedule uses. An operation that goes on beside others
-//! is compared beside others, too: comparisons are counted, in the order of the calls, and each has tags of its own.
+//! Both go in the context of collective operations, with tags that no schedule uses. An operation that goes
+//! on beside others is compared beside others, too: comparisons are counted, in the order of the calls, and
+//! each has tags of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -24,8 +25,8 @@ use crate::memory::sending;
 use crate::process::{failure_class, failure_text};
 
 impl Communicator {
-    /// With checks on, compares what the members have called. `operation` names it and all arguments that must be
-    /// the same at all members. Collective.
+    /// With checks on, compares what the members have called. `operation` names it and all arguments that
+    /// must be the same at all members. Collective.
     ///
     /// # Errors
     /// [`Class::NotSame`] at all members, with what each of them called; a lost peer.
@@ -59,7 +60,8 @@ impl Communicator {
     }
 }
 
-/// A call in words: what the standard wants to be the same at all members, and on each side of an inter-communicator.
+/// A call in words: what the standard wants to be the same at all members, and on each side of an
+/// inter-communicator.
 #[derive(Default)]
 pub struct Called {
     /// At all members; with the name of the function.
@@ -90,8 +92,8 @@ pub(super) struct Comparison {
     patience: Patience,
 }
 
-/// How long somebody has waited, as those know who tell of it when they look. What lies between two looks that are far apart
-/// was no waiting: the program did something else.
+/// How long somebody has waited, as those know who tell of it when they look. What lies between two looks
+/// that are far apart was no waiting: the program did something else.
 #[derive(Default)]
 struct Patience {
     looked: Option<Instant>,
@@ -111,8 +113,8 @@ impl Patience {
     }
 }
 
-/// Numbers that all members count alike. Each comparison takes its own when it begins, whatever is called and whatever comes of
-/// it: so members that have called different operations go on to count alike.
+/// Numbers that all members count alike. Each comparison takes its own when it begins, whatever is called and
+/// whatever comes of it: so members that have called different operations go on to count alike.
 #[derive(Clone, Copy)]
 pub(super) struct Numbers {
     /// The tag of an operation that goes on.
@@ -289,8 +291,8 @@ fn spoken(card: &str) -> String {
     lines.join(", ")
 }
 
-/// Empty if the first lines of all cards are the same, and all cards of each of the two parts. `name` is how a member is called
-/// whose card stands at a place.
+/// Empty if the first lines of all cards are the same, and all cards of each of the two parts. `name` is how
+/// a member is called whose card stands at a place.
 fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize, name: impl Fn(u32) -> u32) -> String {
     let (first, second) = cards.split_at(parted_at);
     let by_all = |card: &[u8; CARD_BYTES]| card.split(|&byte| byte == b'\n').next().map(<[u8]>::to_vec);
@@ -302,7 +304,8 @@ fn verdict(cards: &[[u8; CARD_BYTES]], parted_at: usize, name: impl Fn(u32) -> u
     for (rank, card) in (0..).zip(cards) {
         callers.entry(card).or_default().push(name(rank));
     }
-    // In the order of the lowest rank that called each. By what they choose algorithms is told where they differ in it.
+    // In the order of the lowest rank that called each. By what they choose algorithms is told where they
+    // differ in it.
     let mut parts: Vec<(Vec<u32>, String)> =
         callers.into_iter().map(|(card, ranks)| (ranks, spoken(&words(card)))).collect();
     parts.sort();

@@ -1,12 +1,14 @@
-//! How a collective operation combines elements of two ranks. It goes down with the call as a value, to where the elements stand.
+//! How a collective operation combines elements of two ranks. It goes down with the call as a value, to where
+//! the elements stand.
 
 use collectives::node::Combine;
 use datatype::{Operator, Predefined, combine_packed};
 use fabric::{Payload, UserMemory};
 
-/// A function that combines packed elements: its last argument becomes the first op the second. Where there is no second, the second
-/// operand is what stands in the last, and otherwise the last overlaps neither. It is called with any number of elements: a part of
-/// those that a rank contributes, or those of several ranks, one behind the other.
+/// A function that combines packed elements: its last argument becomes the first op the second. Where there
+/// is no second, the second operand is what stands in the last, and otherwise the last overlaps neither. It
+/// is called with any number of elements: a part of those that a rank contributes, or those of several ranks,
+/// one behind the other.
 pub type CombineFn<'a> = dyn Fn(Payload<'_>, Option<Payload<'_>>, &mut UserMemory) + 'a;
 
 /// A [`CombineFn`] that any thread may call.
@@ -21,8 +23,8 @@ pub enum Combining<'a> {
     Predefined(Operator, Predefined),
     /// By a function of the caller, which combines and does nothing else.
     By(&'a CombineFn<'a>),
-    /// By a function of a program in another language, which may call the library, throw an exception, or be left by `longjmp`. It is
-    /// called while nothing is held; so the operation goes by messages.
+    /// By a function of a program in another language, which may call the library, throw an exception, or be
+    /// left by `longjmp`. It is called while nothing is held; so the operation goes by messages.
     Program(&'a CombineFn<'a>),
 }
 
@@ -60,8 +62,8 @@ impl<'a> Combining<'a> {
         }
     }
 
-    /// How an operation combines that goes on after the call that begins it; `None` where a function of the caller is borrowed, which may be
-    /// gone by then.
+    /// How an operation combines that goes on after the call that begins it; `None` where a function of the
+    /// caller is borrowed, which may be gone by then.
     #[must_use]
     pub fn owned(self) -> Option<OwnedCombining> {
         match self {

@@ -8,14 +8,16 @@ use crate::contexts::mix;
 use crate::group::Group;
 
 impl Communicator {
-    /// A communicator of a part of the group. Every member calls. Different members may give different groups that do
-    /// not overlap; those that are in the group they give get a communicator (MPI 5.0 §7.4.2). Collective.
+    /// A communicator of a part of the group. Every member calls. Different members may give different groups
+    /// that do not overlap; those that are in the group they give get a communicator (MPI 5.0 §7.4.2).
+    /// Collective.
     ///
-    /// Over an inter-communicator, `group` is a part of the local group, and the new one is an inter-communicator too.
+    /// Over an inter-communicator, `group` is a part of the local group, and the new one is an
+    /// inter-communicator too.
     ///
     /// # Errors
-    /// [`Class::Group`] where `group` names processes that are not members, and where the members of a group have not
-    /// all given that group; at all members. When a member is lost.
+    /// [`Class::Group`] where `group` names processes that are not members, and where the members of a group
+    /// have not all given that group; at all members. When a member is lost.
     pub fn create(&self, group: &Group) -> Result<Option<Communicator>> {
         if self.is_inter() {
             return self.create_across(group);
@@ -34,8 +36,8 @@ impl Communicator {
         Ok(self.child(group.clone(), lease, seed, label))
     }
 
-    /// A number. Over all members they sum up to 0 if each member of each group has given that group; if one has
-    /// not, they do so only by an accident of 1 in 2^64.
+    /// A number. Over all members they sum up to 0 if each member of each group has given that group; if one
+    /// has not, they do so only by an accident of 1 in 2^64.
     fn consent(&self, group: &Group) -> u64 {
         // Who is blank says nothing.
         let living = group & &self.live();

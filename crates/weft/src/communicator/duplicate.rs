@@ -29,7 +29,8 @@ impl Communicator {
         Ok(copy)
     }
 
-    /// The same without attributes, called as `made` says: what an object with a context of its own is built on.
+    /// The same without attributes, called as `made` says: what an object with a context of its own is built
+    /// on.
     pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
@@ -42,8 +43,8 @@ impl Communicator {
         Ok(copy)
     }
 
-    /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that this
-    /// communicator has when the copy is taken.
+    /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that
+    /// this communicator has when the copy is taken.
     pub fn start_duplicate(&self) -> Duplicating {
         let meeting = self.meeting();
         let process = &meeting.inner.process;
@@ -89,11 +90,12 @@ impl Communicator {
         (TAGS + number % NONBLOCKING_TAGS) as i32
     }
 
-    /// A tag for an operation that is planned now and begun any number of times: members plan in one order, and begin in
-    /// any (MPI 5.0 §6.13). Collective.
+    /// A tag for an operation that is planned now and begun any number of times: members plan in one order,
+    /// and begin in any (MPI 5.0 §6.13). Collective.
     #[must_use]
     pub fn plan_tag(&self) -> i32 {
-        // Counted once for all that it recovers to: what was planned before may be begun beside what is planned later.
+        // Counted once for all that it recovers to: what was planned before may be begun beside what is
+        // planned later.
         let counts = self.inner.inter.as_ref().map_or(self, |inter| &inter.bridge);
         let number = counts.inner.planned.fetch_add(1, Ordering::Relaxed) % PLANNED_TAGS;
         (TAGS + NONBLOCKING_TAGS + number) as i32

@@ -32,8 +32,8 @@ pub struct Agreed {
 }
 
 impl Communicator {
-    /// The members that this process knows to have failed, in the order in which it has learned of them: each answer begins
-    /// as those before it did. Of both groups, where there are two.
+    /// The members that this process knows to have failed, in the order in which it has learned of them: each
+    /// answer begins as those before it did. Of both groups, where there are two.
     #[must_use]
     pub fn failed(&self) -> Group {
         let process = self.process();
@@ -41,8 +41,9 @@ impl Communicator {
         Group::of(process.failures().of(&self.inner.standing))
     }
 
-    /// Acknowledges the first `count` of them; all, if they are fewer. The answer is how many are acknowledged. Where all are,
-    /// receives from anybody wait among the living again; collective operations are not mended.
+    /// Acknowledges the first `count` of them; all, if they are fewer. The answer is how many are
+    /// acknowledged. Where all are, receives from anybody wait among the living again; collective operations
+    /// are not mended.
     pub fn acknowledge_failed(&self, count: u32) -> u32 {
         let (failures, own) = (self.process().failures(), &self.inner.standing);
         let acknowledged = failures.acknowledge(own, count as usize);
@@ -64,8 +65,8 @@ impl Communicator {
         Group::of(failures.of(&self.inner.standing).into_iter().take(acknowledged))
     }
 
-    /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it ends with
-    /// [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
+    /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it
+    /// ends with [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
     pub fn revoke(&self) {
         let (living, messages) = (self.among_living(), self.standing_of_messages());
         self.process().act(|engine| {
@@ -98,11 +99,12 @@ impl Communicator {
         Err(Error::new(Class::Revoked, format!("{}: the communicator is revoked", self.place())))
     }
 
-    /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked communicator;
-    /// all who live get the same answer. Collective.
+    /// Agrees with all living members on the bits that all give. It succeeds whoever fails, and in a revoked
+    /// communicator; all who live get the same answer. Collective.
     ///
     /// # Errors
-    /// [`Class::Argument`] where some members shrink or recover it instead, or agree on something else; at all alike.
+    /// [`Class::Argument`] where some members shrink or recover it instead, or agree on something else; at
+    /// all alike.
     pub fn agree(&self, flags: u32) -> Result<Agreed> {
         self.agree_as(Call::Agree, flags)
     }
@@ -121,13 +123,13 @@ impl Communicator {
         }
     }
 
-    /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and in a revoked
-    /// communicator; all who live get the same one. Of an inter-communicator it is one, too, and the other group may be empty.
-    /// Collective.
+    /// A communicator of the members that live, in the order of their ranks. It succeeds whoever fails, and
+    /// in a revoked communicator; all who live get the same one. Of an inter-communicator it is one, too, and
+    /// the other group may be empty. Collective.
     ///
     /// # Errors
-    /// [`Class::Internal`] where this process is not among those who live; [`Class::Argument`] where some members do something else,
-    /// at all alike.
+    /// [`Class::Internal`] where this process is not among those who live; [`Class::Argument`] where some
+    /// members do something else, at all alike.
     pub fn shrink(&self) -> Result<Communicator> {
         let of = self.among_living();
         loop {
@@ -172,8 +174,8 @@ impl Communicator {
         Deciding { of: self.clone(), number, mine: Some(Contribution { flags, acknowledged, count }) }
     }
 
-    /// Begins to agree on the four bytes of `flags`, which get what was agreed on. It goes on with whatever this process does
-    /// next, and fails where a failure was not acknowledged by all.
+    /// Begins to agree on the four bytes of `flags`, which get what was agreed on. It goes on with whatever
+    /// this process does next, and fails where a failure was not acknowledged by all.
     pub fn start_agree(&self, flags: UserMemory) -> Ongoing {
         let mut mine = [0; 4];
         giving(&flags).copy_to(&mut mine);
@@ -275,8 +277,8 @@ impl Deciding {
         engine.take_decision(standing, self.number)
     }
 
-    /// The same for something that all who live call with these flags: where somebody was at the end of an operation instead, another
-    /// agreement follows. With the decision comes what [`Call::heard`] says of it.
+    /// The same for something that all who live call with these flags: where somebody was at the end of an
+    /// operation instead, another agreement follows. With the decision comes what [`Call::heard`] says of it.
     pub(super) fn advance_call(
         &mut self,
         call: Call,
@@ -332,8 +334,8 @@ struct Go {
 }
 
 impl Go {
-    /// Goes as far as it can. Of what it came to, none is that no number was free at all of them, or that some were in something
-    /// else; they try again then.
+    /// Goes as far as it can. Of what it came to, none is that no number was free at all of them, or that
+    /// some were in something else; they try again then.
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> Option<Option<Result<Communicator>>> {
         let decision = self.deciding.advance(engine)?;
         let of = &self.deciding.of;

@@ -1,5 +1,6 @@
-//! The generations of a communicator that keeps the places of the dead: what it has become by its last recovery, and what it was before,
-//! which it gives back when nobody asks for it any more. So a job may recover as often as it likes.
+//! The generations of a communicator that keeps the places of the dead: what it has become by its last
+//! recovery, and what it was before, which it gives back when nobody asks for it any more. So a job may
+//! recover as often as it likes.
 
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use messaging::Rank;
 use super::Communicator;
 use super::recovery::Past;
 
-/// What a communicator has become by a recovery that has kept the places of the dead. Whoever is within an operation has a share of it.
+/// What a communicator has become by a recovery that has kept the places of the dead. Whoever is within an
+/// operation has a share of it.
 pub(super) struct Recovered {
     /// Those who live.
     pub living: Communicator,
-    /// Their ranks in the communicator that has recovered, in ascending order; where there are two groups, those of the other one.
+    /// Their ranks in the communicator that has recovered, in ascending order; where there are two groups,
+    /// those of the other one.
     pub ranks: Vec<Rank>,
     pub generation: u32,
     pub past: Past,
@@ -34,15 +37,17 @@ impl Communicator {
         lock(&self.inner.recoveries.course).latest.clone()
     }
 
-    /// The contexts that messages between two go by, or went by before a recovery, as long as any of them may be asked for.
+    /// The contexts that messages between two go by, or went by before a recovery, as long as any of them may
+    /// be asked for.
     pub(super) fn contexts(&self) -> Vec<u32> {
         let course = lock(&self.inner.recoveries.course);
         let of_living = course.before.iter().chain(&course.latest).map(|one| one.context());
         [self.context(), self.inner.standing.context()].into_iter().chain(of_living).collect()
     }
 
-    /// What it was before `last` is given back, unless messages go by its context or receives are under way there. `last` stays until the
-    /// next recovery: what others have sent in it is still to be dropped when it comes.
+    /// What it was before `last` is given back, unless messages go by its context or receives are under way
+    /// there. `last` stays until the next recovery: what others have sent in it is still to be dropped when
+    /// it comes.
     pub(super) fn become_recovered(&self, last: Option<Arc<Recovered>>, next: Recovered) -> Result<()> {
         let messages = self.context();
         let earlier = lock(&self.inner.recoveries.course).before.clone();
@@ -58,7 +63,8 @@ impl Communicator {
         }
         let gone = std::mem::replace(&mut *course, Course { latest: Some(Arc::new(next)), before });
         drop(course);
-        // Whoever had the last share of one gives its context and its board back, which takes other locks.
+        // Whoever had the last share of one gives its context and its collective segment back, which takes
+        // other locks.
         drop((gone, earlier));
         Ok(())
     }

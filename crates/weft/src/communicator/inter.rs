@@ -1,7 +1,9 @@
-//! Inter-communicators: two groups, whose members send to each other by their ranks in the other group (MPI 5.0 §7.6).
+//! Inter-communicators: two groups, whose members send to each other by their ranks in the other group (MPI
+//! 5.0 §7.6).
 //!
-//! Behind each stands a bridge: a communicator of both groups, first the one whose first member has the lower peer
-//! number. What all members must agree on goes over it, by the same operations as in any other communicator.
+//! Behind each stands a bridge: a communicator of both groups, first the one whose first member has the lower
+//! peer number. What all members must agree on goes over it, by the same operations as in any other
+//! communicator.
 
 mod meeting;
 
@@ -33,16 +35,17 @@ pub(super) struct Inter {
 
 /// A communicator of two groups. Its sends and receives name ranks of the other group.
 ///
-/// It is a type of its own where the compiler can see the difference; the C interface keeps both kinds in one.
+/// It is a type of its own where the compiler can see the difference; the C interface keeps both kinds in
+/// one.
 #[derive(Clone, Debug)]
 pub struct Intercommunicator {
     both: Communicator,
 }
 
 impl Intercommunicator {
-    /// Connects the members of `local` with those of another communicator (MPI 5.0 §7.6.2). Each side has a leader, and
-    /// the leaders have `peers` in common, where `remote_leader` is the other side's; others give `None`.
-    /// Collective over both sides.
+    /// Connects the members of `local` with those of another communicator (MPI 5.0 §7.6.2). Each side has a
+    /// leader, and the leaders have `peers` in common, where `remote_leader` is the other side's; others give
+    /// `None`. Collective over both sides.
     ///
     /// # Errors
     /// [`Class::Rank`] for a leader that does not exist, [`Class::Communicator`] where the groups overlap,
@@ -121,8 +124,8 @@ impl Communicator {
         self.inner.inter.is_some()
     }
 
-    /// How the groups compare (MPI 5.0 §7.4.1): where there are two, those on the same side. A communicator of one
-    /// group and one of two are unequal.
+    /// How the groups compare (MPI 5.0 §7.4.1): where there are two, those on the same side. A communicator
+    /// of one group and one of two are unequal.
     #[must_use]
     pub fn compare(&self, other: &Communicator) -> Comparison {
         let local = self.group().compare(other.group());
@@ -139,7 +142,8 @@ impl Communicator {
         self.inner.inter.as_ref().map(|inter| &inter.remote)
     }
 
-    /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who live.
+    /// Where all members meet: the bridge, or this communicator itself; of one with blank ranks those who
+    /// live.
     #[inline]
     pub(super) fn meeting(&self) -> Cow<'_, Communicator> {
         match self.among_living() {
@@ -396,7 +400,8 @@ impl Communicator {
     /// Both groups, as collective operations over them see them (MPI 5.0 §6.2.3).
     ///
     /// # Errors
-    /// [`Class::Communicator`] where there is but one; [`Class::ProcFailed`] where nobody in the other one lives.
+    /// [`Class::Communicator`] where there is but one; [`Class::ProcFailed`] where nobody in the other one
+    /// lives.
     pub fn two_groups(&self) -> Result<Across> {
         self.across()?;
         self.check_that_others_live()?;
@@ -435,8 +440,9 @@ impl Communicator {
 }
 
 impl Process {
-    /// Connects two groups that have no communicator in common (MPI 5.0 §7.6.2). The leaders know both groups; others
-    /// give `None` as the remote one. Both sides give the same tag. Collective over both groups.
+    /// Connects two groups that have no communicator in common (MPI 5.0 §7.6.2). The leaders know both
+    /// groups; others give `None` as the remote one. Both sides give the same tag. Collective over both
+    /// groups.
     ///
     /// # Errors
     /// [`Class::Group`] where this process is not in `local`, [`Class::Rank`] for leaders that do not exist,

@@ -58,8 +58,8 @@ impl Communicator {
         Ok(self.inner.process.receive(pattern, peer, target))
     }
 
-    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has happened,
-    /// and [`Communicator::receive_claim`] knows what to do.
+    /// Receives if nothing stands in the way and the message comes within a few looks. `None`: nothing has
+    /// happened, and [`Communicator::receive_claim`] knows what to do.
     #[inline(always)]
     #[must_use]
     pub fn receive_if_soon(&self, room: Room, from: Rank, tag: Option<i32>) -> Option<Status> {
@@ -69,8 +69,8 @@ impl Communicator {
         Some(Status { source: found.source, tag: found.tag, bytes: found.bytes, cancelled: false })
     }
 
-    /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or the peer is
-    /// lost, and [`Communicator::start_receive`] knows what to do.
+    /// Posts a receive that no message waits for yet. `None`: nothing has happened, since there is one, or
+    /// the peer is lost, and [`Communicator::start_receive`] knows what to do.
     #[inline(always)]
     #[must_use]
     pub fn receive_later(&self, room: Room, from: Rank, tag: i32) -> Option<RequestId> {
@@ -156,7 +156,8 @@ impl Communicator {
         Ok(taken)
     }
 
-    /// An error where what `pattern` asks for may never come: a probe that says that nothing is there says it for ever.
+    /// An error where what `pattern` asks for may never come: a probe that says that nothing is there says it
+    /// for ever.
     fn check_source(&self, pattern: &Pattern, peer: Option<Peer>) -> Result<()> {
         match self.inner.process.with_engine(|engine| engine.obstacle(pattern, peer)) {
             None => Ok(()),
@@ -164,8 +165,8 @@ impl Communicator {
         }
     }
 
-    /// The error of a failure that says itself whom it is about. All members come here when one revokes, one behind the other
-    /// where they share cores: so its text is made in one piece of memory.
+    /// The error of a failure that says itself whom it is about. All members come here when one revokes, one
+    /// behind the other where they share cores: so its text is made in one piece of memory.
     #[cold]
     pub(super) fn nothing_comes(&self, failure: &messaging::Failure) -> Error {
         let mut what = self.place();
@@ -184,8 +185,8 @@ impl Communicator {
         self.inner.process.wait(request)
     }
 
-    /// Cancels a send or a receive that nothing has matched. A send that need not wait for its receiver completes once its
-    /// message has left.
+    /// Cancels a send or a receive that nothing has matched. A send that need not wait for its receiver
+    /// completes once its message has left.
     pub fn cancel(&self, request: RequestId) {
         self.inner.process.cancel(request);
     }

@@ -1,18 +1,20 @@
-//! What processes that have no communicator for it tell each other when their calls do not fit together: the operations
-//! in `strangers` and the leaders in `inter` would else wait for each other for ever (decision 0011).
+//! What processes that have no communicator for it tell each other when their calls do not fit together: the
+//! operations in `strangers` and the leaders in `inter` would else wait for each other for ever (decision
+//! 0011).
 //!
-//! Their messages carry a tag that follows from the arguments of the call. Messages between two processes keep their
-//! order, and a program of one thread is in one such call at a time. So a process that waits for another's message under
-//! one tag, and finds one of it under another tag, knows that this one is in another call, and challenges it:
+//! Their messages carry a tag that follows from the arguments of the call. Messages between two processes
+//! keep their order, and a program of one thread is in one such call at a time. So a process that waits for
+//! another's message under one tag, and finds one of it under another tag, knows that this one is in another
+//! call, and challenges it:
 //!
 //! ```text
 //! who waits -> whom it waits for   challenge  "under your tag: I am in that other call"
 //! who is challenged -> challenger  withdrawal "under your tag: that is so, give up"
 //! both -> their own partners       withdrawal "under our tag: give up"
 //! ```
-//! Who is not in that call any more says nothing to a challenge: its withdrawal is on its way. A tag that came to
-//! nothing is dead: the same arguments lead to another tag from then on. A process with many threads may be in many
-//! such calls; it does not challenge, and gives no answer.
+//! Who is not in that call any more says nothing to a challenge: its withdrawal is on its way. A tag that
+//! came to nothing is dead: the same arguments lead to another tag from then on. A process with many threads
+//! may be in many such calls; it does not challenge, and gives no answer.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -95,8 +97,9 @@ impl Objections {
         (0..).map(tag).find(|&tag| self.is_alive(tag)).unwrap_or_default()
     }
 
-    /// Whether a challenge from a call under this tag is to be heard. Who challenges out of a call that is known here to
-    /// have come to nothing has not heard so yet: whoever ended that call tells all who take part in it.
+    /// Whether a challenge from a call under this tag is to be heard. Who challenges out of a call that is
+    /// known here to have come to nothing has not heard so yet: whoever ended that call tells all who take
+    /// part in it.
     fn is_alive(&self, tag: i32) -> bool {
         !self.dead.contains(&tag)
     }

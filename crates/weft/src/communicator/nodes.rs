@@ -1,8 +1,8 @@
 //! Which members of a communicator sit together, for its collective operations.
 //!
-//! The process manager tells all processes alike who sits on which node of the job, and the launcher who sits on which part of
-//! its node; so nobody has to ask anybody. What they tell is taken as it is: a wrong map costs time, but as all processes have the
-//! same one, results are right.
+//! The process manager tells all processes alike who sits on which node of the job, and the launcher who sits
+//! on which part of its node; so nobody has to ask anybody. What they tell is taken as it is: a wrong map
+//! costs time, but as all processes have the same one, results are right.
 
 use collectives::{Hierarchy, HierarchyLevel};
 use fabric::Peer;
@@ -11,9 +11,9 @@ use process_manager::NodeMap;
 
 use crate::group::Group;
 
-/// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own. Where `nodes` are
-/// none, all members are on one. What each has for itself is told all the same: who does not know of packages takes all ranks of
-/// a node for near.
+/// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own.
+/// Where `nodes` are none, all members are on one. What each has for itself is told all the same: who does
+/// not know of packages takes all ranks of a node for near.
 pub(super) fn nesting(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Hierarchy> {
     let peers: Vec<Peer> = group.peers().collect();
     let parts = parts.map(Parts::kinds).unwrap_or_default().iter().map(|(border, map)| (*border, map));
@@ -93,7 +93,8 @@ mod tests {
             ("off", &packages, vec![]),
             (far, &packages, vec![(HierarchyLevel::Package, 2)]),
             (far, &alone, vec![(HierarchyLevel::Package, 12)]),
-            // The costs tell nothing of NUMA nodes; the second cache of each package is one with the first of the next NUMA node's.
+            // The costs tell nothing of NUMA nodes; the second cache of each package is one with the first of
+            // the next NUMA node's.
             (far, &all, vec![(HierarchyLevel::Package, 2), (HierarchyLevel::Cache, 8)]),
             (far, &dealt, vec![(HierarchyLevel::Package, 2), (HierarchyLevel::Cache, 8)]),
         ];

@@ -29,13 +29,13 @@ pub struct Ongoing {
 pub(super) type Ended = Mutex<Option<Result<()>>>;
 
 impl Communicator {
-    /// Begins a collective schedule, with what combines its elements where it does that; it goes on with whatever this
-    /// process does next. Both claims are in use until it is over. `tag` is that of an operation which was planned
-    /// ([`Communicator::plan_tag`]); operations without one are begun in the same order by all members.
-    /// Over two groups it numbers the ranks of both ([`Communicator::two_groups`]).
+    /// Begins a collective schedule, with what combines its elements where it does that; it goes on with
+    /// whatever this process does next. Both claims are in use until it is over. `tag` is that of an
+    /// operation which was planned ([`Communicator::plan_tag`]); operations without one are begun in the same
+    /// order by all members. Over two groups it numbers the ranks of both ([`Communicator::two_groups`]).
     ///
-    /// Where it is told how it was called, that is compared with what the other members have called, and nothing is done
-    /// before that is known.
+    /// Where it is told how it was called, that is compared with what the other members have called, and
+    /// nothing is done before that is known.
     pub fn start_schedule(
         &self,
         schedule: Schedule,
@@ -82,8 +82,8 @@ impl Communicator {
         self.go_on(&meeting, Box::new(execution), course)
     }
 
-    /// Begins a collective operation within one group, as [`Communicator::start_schedule`]. Few bytes go through the node's shared
-    /// memory; otherwise an operation that was done lately needs no new schedule.
+    /// Begins a collective operation within one group, as [`Communicator::start_schedule`]. Few bytes go
+    /// through the node's shared memory; otherwise an operation that was done lately needs no new schedule.
     pub fn start(
         &self,
         collective: Collective,

@@ -1,18 +1,19 @@
-//! Partitioned communication (MPI 5.0 §5): a buffer that is sent and received in parts, each of which travels when it
-//! is ready.
+//! Partitioned communication (MPI 5.0 §5): a buffer that is sent and received in parts, each of which travels
+//! when it is ready.
 //!
-//! When a sender describes its side it tells the receiver how many partitions there will be, how long they are, and
-//! under which tags they come; these notices are matched with the receivers' sides in their order, by communicator,
-//! source and tag. From then on nothing is agreed on any more: a partition is a message of its own under a tag of its
-//! own, straight into its place, in every round anew. All that the engine does with messages, it does with these.
+//! When a sender describes its side it tells the receiver how many partitions there will be, how long they
+//! are, and under which tags they come; these notices are matched with the receivers' sides in their order,
+//! by communicator, source and tag. From then on nothing is agreed on any more: a partition is a message of
+//! its own under a tag of its own, straight into its place, in every round anew. All that the engine does
+//! with messages, it does with these.
 //!
 //! ```text
 //! notice, under a tag of its own: tag i32, first tag i32, partitions u32, signature u32, bytes of each u64
 //! partition i:                    tag first + i
 //! ```
-//! Both in the context of messages between two, and so with their fate where members fail, with negative tags, which the
-//! program's messages do not have. It is the context that the communicator had when the operation was described: what a recovery
-//! has put an end to does not begin again.
+//! Both in the context of messages between two, and so with their fate where members fail, with negative
+//! tags, which the program's messages do not have. It is the context that the communicator had when the
+//! operation was described: what a recovery has put an end to does not begin again.
 
 mod notices;
 
@@ -75,7 +76,8 @@ pub struct PartitionedReceive {
 #[derive(Default)]
 struct Receiver {
     layout: OnceLock<Layout>,
-    /// By the sender's partition; `None` where it was there at once. Nobody is told anything before it is set.
+    /// By the sender's partition; `None` where it was there at once. Nobody is told anything before it is
+    /// set.
     parts: Mutex<Option<Vec<Option<RequestId>>>>,
 }
 
@@ -111,12 +113,13 @@ impl Brings {
 }
 
 impl Communicator {
-    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody. `signature` is a number for the
-    /// kinds of all elements that the receiver may compare, or 0.
+    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody. `signature` is a
+    /// number for the kinds of all elements that the receiver may compare, or 0.
     ///
     /// # Errors
     /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be;
-    /// [`Class::Other`] where other sends of the communicator have all tags that partitions travel under; what the fabric says where the receiver cannot be reached.
+    /// [`Class::Other`] where other sends of the communicator have all tags that partitions travel under;
+    /// what the fabric says where the receiver cannot be reached.
     pub fn partitioned_send(
         &self,
         to: Option<Rank>,
@@ -216,8 +219,8 @@ impl PartitionedSend {
         &self.of
     }
 
-    /// Begins a round: the partitions of `payload` may be said to be ready from now on. The request is over when all
-    /// of them were, and the claim behind `payload` must hold until then.
+    /// Begins a round: the partitions of `payload` may be said to be ready from now on. The request is over
+    /// when all of them were, and the claim behind `payload` must hold until then.
     ///
     /// # Errors
     /// [`Class::Request`] when the round before is not over; as [`Communicator::is_with_nobody`].
@@ -245,12 +248,12 @@ impl PartitionedSend {
         self.ready.get(partition).is_some_and(|ready| ready.load(Ordering::Relaxed))
     }
 
-    /// Says that partitions are ready; they travel at once. Several threads may do so at the same time: one of them hands
-    /// over what others have noted down meanwhile.
+    /// Says that partitions are ready; they travel at once. Several threads may do so at the same time: one
+    /// of them hands over what others have noted down meanwhile.
     ///
     /// # Errors
-    /// [`Class::Argument`] for one that does not exist, and nothing has happened then, or that was ready already;
-    /// [`Class::Request`] before [`PartitionedSend::start`].
+    /// [`Class::Argument`] for one that does not exist, and nothing has happened then, or that was ready
+    /// already; [`Class::Request`] before [`PartitionedSend::start`].
     pub fn ready(&self, partitions: impl Iterator<Item = u32> + Clone) -> Result<()> {
         if let Some(wrong) = partitions.clone().find(|&partition| partition as usize >= self.ready.len()) {
             return Err(no_partition(wrong, self.ready.len()));

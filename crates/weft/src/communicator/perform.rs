@@ -1,4 +1,5 @@
-//! Collective operations until they are over: what a rank's place in them is, and how their schedules are carried out.
+//! Collective operations until they are over: what a rank's place in them is, and how their schedules are
+//! carried out.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,8 +71,8 @@ impl Communicator {
         }
     }
 
-    /// Does a collective operation. Few bytes go through the node's shared memory, as many more of two ranks; by messages one that was done
-    /// lately costs no allocation.
+    /// Does a collective operation. Few bytes go through the node's shared memory, as many more of two ranks;
+    /// by messages one that was done lately costs no allocation.
     ///
     /// # Errors
     /// As [`Communicator::run`].
@@ -98,8 +99,8 @@ impl Communicator {
         self.counted(done)
     }
 
-    /// Does a collective operation with blocks that differ in length. One that was done lately with the same blocks costs no
-    /// allocation. Not over two groups.
+    /// Does a collective operation with blocks that differ in length. One that was done lately with the same
+    /// blocks costs no allocation. Not over two groups.
     ///
     /// # Errors
     /// As [`Communicator::run`].
@@ -123,8 +124,8 @@ impl Communicator {
         self.counted(done)
     }
 
-    /// Does an operation that may have been done lately, or a part of one, without counting it: `is` finds it, and `new`
-    /// describes it.
+    /// Does an operation that may have been done lately, or a part of one, without counting it: `is` finds
+    /// it, and `new` describes it.
     pub(super) fn repeat(
         &self,
         is: impl Fn(&Kind) -> bool,
@@ -198,10 +199,10 @@ impl Communicator {
         Execution::new(schedule, buffers, context, self.next_tag(), rank).waited_for()
     }
 
-    /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them send
-    /// between the same ranks is received in the order in which it is sent; so tags may come again, and the queues
-    /// behind them in the engine with them. Several are used in turn, so that what is left over from an operation
-    /// that failed is not taken for a part of the next one.
+    /// The tag of the next blocking operation. There is one at a time (MPI 5.0 §6.14), and what two of them
+    /// send between the same ranks is received in the order in which it is sent; so tags may come again, and
+    /// the queues behind them in the engine with them. Several are used in turn, so that what is left over
+    /// from an operation that failed is not taken for a part of the next one.
     #[inline]
     pub(super) fn next_tag(&self) -> i32 {
         let number = self.inner.sequence.fetch_add(1, Ordering::Relaxed);
@@ -265,8 +266,8 @@ fn give_up(of: &Communicator, execution: &mut Execution, watch: Option<Watch>, f
     })
 }
 
-/// An operation whose combining function panics is brought to its end all the same, with nothing combined any more: the
-/// other members wait for its messages, and its buffers are in use until then.
+/// An operation whose combining function panics is brought to its end all the same, with nothing combined any
+/// more: the other members wait for its messages, and its buffers are in use until then.
 struct Unwound<'a> {
     of: &'a Communicator,
     execution: &'a mut Execution,

@@ -1,8 +1,9 @@
 //! The world as it is once new processes have come into the places of the dead (decision 0014).
 //!
-//! A new process has a number of its own, so that nothing that was meant for the dead one can reach it, nor the other way
-//! round. The world is made anew, with the new ones in their ranks: another communicator, which comes into the place of the
-//! one before wherever that is asked for. All who live have agreed on what it is made of, and the new ones are told.
+//! A new process has a number of its own, so that nothing that was meant for the dead one can reach it, nor
+//! the other way round. The world is made anew, with the new ones in their ranks: another communicator, which
+//! comes into the place of the one before wherever that is asked for. All who live have agreed on what it is
+//! made of, and the new ones are told.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -27,7 +28,8 @@ pub(super) struct World {
     has_shrunk: bool,
     /// The one that has come into its place, the same for all that have.
     latest: Arc<Mutex<Latest>>,
-    /// Where messages go by the context of the one before: what keeps that, and what failures have made of it.
+    /// Where messages go by the context of the one before: what keeps that, and what failures have made of
+    /// it.
     messages: OnceLock<(Arc<Lease>, Arc<Standing>)>,
 }
 
@@ -35,7 +37,8 @@ pub(super) struct World {
 #[derive(Default)]
 struct Latest {
     world: Option<Communicator>,
-    /// The one before stays until the next recovery: what others have sent in it is still to be dropped when it comes.
+    /// The one before stays until the next recovery: what others have sent in it is still to be dropped when
+    /// it comes.
     before: Option<Communicator>,
 }
 
@@ -53,7 +56,8 @@ struct Facts {
     asked: u64,
     /// Its context number.
     context: u32,
-    /// The number of the context that messages go by, and what it is told of by, where that is the one before.
+    /// The number of the context that messages go by, and what it is told of by, where that is the one
+    /// before.
     messages: Option<(u32, u64)>,
     generation: u32,
     modes: FtModes,
@@ -102,7 +106,8 @@ impl Communicator {
         Some(world)
     }
 
-    /// The world that this process has come into, in the place of another; none where it is not among its members.
+    /// The world that this process has come into, in the place of another; none where it is not among its
+    /// members.
     pub(crate) fn rejoin(
         process: &Arc<Process>,
         size: u32,
@@ -182,7 +187,8 @@ impl Communicator {
             modes,
             completed: found.completed.clone(),
         };
-        // Where there are blank ranks, there were no processes for them, and so there are none; who was taken out has no rank.
+        // Where there are blank ranks, there were no processes for them, and so there are none; who was taken
+        // out has no rank.
         let new = if self.has_blanks() || self.world_of_itself()?.has_shrunk {
             None
         } else if failed.is_empty() {

@@ -18,9 +18,10 @@ use crate::background::Operation;
 use crate::group::Group;
 
 impl Communicator {
-    /// Agrees with all living members on who has failed: the same group, in the same order, at all who live. In it are those whom any
-    /// of them knew to have failed when it came here, and those who are blank; [`Communicator::failed`] has them all afterwards. It
-    /// succeeds whoever fails, and in a revoked communicator; nothing is acknowledged by it. Collective.
+    /// Agrees with all living members on who has failed: the same group, in the same order, at all who live.
+    /// In it are those whom any of them knew to have failed when it came here, and those who are blank;
+    /// [`Communicator::failed`] has them all afterwards. It succeeds whoever fails, and in a revoked
+    /// communicator; nothing is acknowledged by it. Collective.
     ///
     /// # Errors
     /// As [`Communicator::agree`].
@@ -44,7 +45,8 @@ impl Communicator {
         AgreeingFailed { ongoing: Ongoing::new(self.clone(), id, ended), failed }
     }
 
-    /// In the order of the members: those who were decided on, and those who are blank since an earlier decision.
+    /// In the order of the members: those who were decided on, and those who are blank since an earlier
+    /// decision.
     fn all_failed(&self, decided: &Group) -> Group {
         let live = self.live();
         let is_gone = |peer: &_| decided.contains(*peer) || !live.contains(*peer);
@@ -52,7 +54,8 @@ impl Communicator {
     }
 }
 
-/// An agreement on who has failed that is under way. Dropping it does not stop it: the other members count on it.
+/// An agreement on who has failed that is under way. Dropping it does not stop it: the other members count on
+/// it.
 #[must_use = "who has failed is what comes out when this is waited for"]
 pub struct AgreeingFailed {
     ongoing: Ongoing,

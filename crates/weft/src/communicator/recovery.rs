@@ -1,8 +1,10 @@
-//! Recovery: members that have failed are taken out of a communicator, or their places are kept blank (decision 0013).
+//! Recovery: members that have failed are taken out of a communicator, or their places are kept blank
+//! (decision 0013).
 //!
-//! A communicator that keeps the places of the dead has its blank ranks, and another communicator behind it: that of the
-//! members who live. What all members do together, those do among themselves, with blocks at the places of their ranks; and
-//! messages between two go by its context, or by the old one where what was sent before is still to be received.
+//! A communicator that keeps the places of the dead has its blank ranks, and another communicator behind it:
+//! that of the members who live. What all members do together, those do among themselves, with blocks at the
+//! places of their ranks; and messages between two go by its context, or by the old one where what was sent
+//! before is still to be received.
 
 mod modes;
 
@@ -45,8 +47,9 @@ pub struct Recovery {
     pub failed: Group,
     /// How many of them are new.
     pub restarted: u32,
-    /// How many collective operations the members had completed before ([`Communicator::completed`]): the least and the most of
-    /// them. Where they did not ask each other, since the world has recovered with all that was made from it, nobody knows.
+    /// How many collective operations the members had completed before ([`Communicator::completed`]): the
+    /// least and the most of them. Where they did not ask each other, since the world has recovered with all
+    /// that was made from it, nobody knows.
     pub completed: Option<RangeInclusive<u64>>,
 }
 
@@ -98,8 +101,8 @@ impl Communicator {
         });
     }
 
-    /// What failures have made of the context that messages between two go by: where they go on over a recovery, not that of
-    /// those who live.
+    /// What failures have made of the context that messages between two go by: where they go on over a
+    /// recovery, not that of those who live.
     pub(super) fn standing_of_messages(&self) -> Arc<Standing> {
         let standing = self.process().failures().standing(self.context());
         standing.unwrap_or_else(|| Arc::clone(&self.inner.standing))
@@ -177,8 +180,8 @@ impl Communicator {
         self.recovered().is_some()
     }
 
-    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss. Where there are two groups, ranks
-    /// are those of the other one.
+    /// Whether nobody is at that rank any more, since the communicator has recovered from its loss. Where
+    /// there are two groups, ranks are those of the other one.
     #[inline]
     #[must_use]
     pub fn is_blank(&self, rank: Rank) -> bool {
@@ -233,19 +236,22 @@ impl Communicator {
         self.recovered().map_or_else(|| self.born_in(), |recovered| recovered.generation)
     }
 
-    /// Makes it usable again when members have failed or it was revoked, by its mode. It succeeds whoever fails meanwhile, and all
-    /// who live get the same answer. Where nothing has happened, nothing does. Collective over those who live.
+    /// Makes it usable again when members have failed or it was revoked, by its mode. It succeeds whoever
+    /// fails meanwhile, and all who live get the same answer. Where nothing has happened, nothing does.
+    /// Collective over those who live.
     ///
     /// # Errors
-    /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all alike, and nothing has
-    /// changed. [`Class::Communicator`] for any but the world where the mode is [`FtMode::Rebuild`].
+    /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all
+    /// alike, and nothing has changed. [`Class::Communicator`] for any but the world where the mode is
+    /// [`FtMode::Rebuild`].
     pub fn recover(&self) -> Result<Recovery> {
         self.recover_with(RecoverFlags::default())
     }
 
-    /// The same, and where it shrinks nobody needs the one before any more: what comes into its place has its name and attributes, and
-    /// the topology where nobody is lost. [`Communicator::latest`] of the one before is the new one, and so is
-    /// [`Session::world`](crate::Session::world) where it is the world's. In other modes as [`Communicator::recover`].
+    /// The same, and where it shrinks nobody needs the one before any more: what comes into its place has its
+    /// name and attributes, and the topology where nobody is lost. [`Communicator::latest`] of the one before
+    /// is the new one, and so is [`Session::world`](crate::Session::world) where it is the world's. In other
+    /// modes as [`Communicator::recover`].
     ///
     /// # Errors
     /// As [`Communicator::recover`]; [`Class::Argument`] where it would shrink and messages are to go on
@@ -254,21 +260,22 @@ impl Communicator {
         self.recover_with(RecoverFlags { in_place: true, ..RecoverFlags::default() })
     }
 
-    /// The same of the world, and of all communicators that its processes have made: without another word among them, those who
-    /// have failed become blank there. With [`MessageMode::Reset`] all of them begin anew, whether they have lost members or not, and
-    /// whoever waits in one of them when somebody comes here to recover from something gets [`Class::Revoked`] and can
-    /// come here, too; with [`MessageMode::Continue`] who has lost nobody stays as it is.
-    /// Where the world shrinks, which it can in place only, all shrink alike.
+    /// The same of the world, and of all communicators that its processes have made: without another word
+    /// among them, those who have failed become blank there. With [`MessageMode::Reset`] all of them begin
+    /// anew, whether they have lost members or not, and whoever waits in one of them when somebody comes here
+    /// to recover from something gets [`Class::Revoked`] and can come here, too; with
+    /// [`MessageMode::Continue`] who has lost nobody stays as it is. Where the world shrinks, which it can in
+    /// place only, all shrink alike.
     ///
     /// # Errors
-    /// As [`Communicator::recover_in_place`]; [`Class::Communicator`] for any but the world, and [`Class::Argument`] where its mode is
-    /// [`FtMode::Shrink`] and it is not to be in place.
+    /// As [`Communicator::recover_in_place`]; [`Class::Communicator`] for any but the world, and
+    /// [`Class::Argument`] where its mode is [`FtMode::Shrink`] and it is not to be in place.
     pub fn recover_all(&self) -> Result<Recovery> {
         self.recover_with(RecoverFlags { all: true, ..RecoverFlags::default() })
     }
 
-    /// Recovers by its mode and what is asked for beside it: see [`Communicator::recover`], [`Communicator::recover_in_place`] and
-    /// [`Communicator::recover_all`].
+    /// Recovers by its mode and what is asked for beside it: see [`Communicator::recover`],
+    /// [`Communicator::recover_in_place`] and [`Communicator::recover_all`].
     ///
     /// # Errors
     /// As these.
@@ -354,8 +361,8 @@ impl Communicator {
         }))
     }
 
-    /// What the last recovery has come to, by which this communicator is as it is; none where there was none. A process that was
-    /// started again learns so who else was.
+    /// What the last recovery has come to, by which this communicator is as it is; none where there was none.
+    /// A process that was started again learns so who else was.
     #[must_use]
     pub fn last_recovery(&self) -> Option<Recovery> {
         let latest = self.latest();
@@ -372,8 +379,9 @@ impl Communicator {
         Recovery { communicator: self.clone(), generation, mode, failed, restarted, completed }
     }
 
-    /// How many collective operations of it this process has completed since it was made, or has recovered; to make a communicator
-    /// counts as all that it takes. It is the same number at all members where the same operations have succeeded.
+    /// How many collective operations of it this process has completed since it was made, or has recovered;
+    /// to make a communicator counts as all that it takes. It is the same number at all members where the
+    /// same operations have succeeded.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.meeting().inner.completed.so_far()

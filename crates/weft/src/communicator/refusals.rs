@@ -1,4 +1,5 @@
-//! Recoveries that come to nothing, and why (rule R5): it is the same at all members, and nothing has changed.
+//! Recoveries that come to nothing, and why (rule R5): it is the same at all members, and nothing has
+//! changed.
 
 use job::config::{FtMode, MessageMode};
 use job::error::{Class, Error};

@@ -1,5 +1,5 @@
-//! What was made from the world recovers with it (decision 0014): nobody has to ask who has failed, since all have agreed on that
-//! for the world, and the contexts that are needed come out of the same vote.
+//! What was made from the world recovers with it (decision 0014): nobody has to ask who has failed, since all
+//! have agreed on that for the world, and the contexts that are needed come out of the same vote.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -47,8 +47,8 @@ impl Registry {
     }
 }
 
-/// The context numbers that a recovery needs: its own, and those of all that may be repaired with it. Until they are taken, or this
-/// is gone, they are free for nobody else here.
+/// The context numbers that a recovery needs: its own, and those of all that may be repaired with it. Until
+/// they are taken, or this is gone, they are free for nobody else here.
 pub(super) struct Numbers<'a> {
     process: &'a Arc<Process>,
     own: Proposal,
@@ -164,8 +164,9 @@ impl Communicator {
     }
 }
 
-/// Whoever recovers everything from something calls the others: who waits in something that the program has made is to come and
-/// recover, too, also where nobody has failed whom that needs. Where messages are to stay, they are not disturbed.
+/// Whoever recovers everything from something calls the others: who waits in something that the program has
+/// made is to come and recover, too, also where nobody has failed whom that needs. Where messages are to
+/// stay, they are not disturbed.
 pub(super) struct Calling {
     /// The world, and what was made from it; nothing once they are called.
     all: Vec<Communicator>,
@@ -183,8 +184,8 @@ impl Calling {
         Calling { all, seen: None }
     }
 
-    /// Calls them if this process knows of something by now. Whoever came here without knowing may be waited for by one whom nobody
-    /// else calls.
+    /// Calls them if this process knows of something by now. Whoever came here without knowing may be waited
+    /// for by one whom nobody else calls.
     pub(super) fn look(&mut self, engine: &mut Engine<Fabrics>) {
         if self.all.is_empty() || self.seen.replace(engine.completions()) == Some(engine.completions()) {
             return;

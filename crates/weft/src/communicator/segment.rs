@@ -1,8 +1,8 @@
-//! Collective operations of few bytes among members that share a node's memory: each writes a line on a board, and reads
-//! the others' (decisions/0004). No message goes.
+//! Collective operations of few bytes among members that share a node's memory: each writes a line on a
+//! collective segment, and reads the others' (decisions/0004). No message goes.
 //!
-//! What decides that an operation goes this way is the same at all members: which one it is and how long, where they sit, and
-//! whether a board was to be had, of which rank 0 tells the others once.
+//! What decides that an operation goes this way is the same at all members: which one it is and how long,
+//! where they sit, and whether a collective segment was to be had, of which rank 0 tells the others once.
 
 #[cfg(test)]
 mod costs_tests;
@@ -50,7 +50,7 @@ use crate::memory::{reading, writing};
 use crate::process::WaitsFor;
 use crate::recent::Kind;
 
-/// A board, and how far this member is on it.
+/// A collective segment, and how far this member is on it.
 pub(super) struct SegmentHandle {
     board: CollectiveSegment,
     /// Who has failed of the members.
@@ -62,15 +62,16 @@ pub(super) struct SegmentHandle {
     begun: Begun,
     /// From when its clock counts.
     since: Instant,
-    /// How many operations by messages were begun before there was a board; the same at all members.
+    /// How many operations by messages were begun before there was a collective segment; the same at all
+    /// members.
     by_messages_before: u32,
 }
 
-/// What the founding of a board came to: none where there is none for this communicator, and an error where it is not known,
-/// since rank 0 is lost.
+/// What the founding of a collective segment came to: none where there is none for this communicator, and an
+/// error where it is not known, since rank 0 is lost.
 pub(super) type Founded = Result<Option<Box<SegmentHandle>>>;
 
-/// This member on its communicator's board: how it waits there.
+/// This member on its communicator's collective segment: how it waits there.
 #[derive(Clone, Copy)]
 pub(super) struct CommunicatorMember<'a> {
     of: &'a Communicator,
@@ -78,7 +79,8 @@ pub(super) struct CommunicatorMember<'a> {
 }
 
 impl Communicator {
-    /// Does an operation on the board, if there is to be one and it fits. `None`: nothing has happened.
+    /// Does an operation on the collective segment, if there is to be one and it fits. `None`: nothing has
+    /// happened.
     pub(super) fn perform_by_board(
         &self,
         collective: Collective,
@@ -96,7 +98,7 @@ impl Communicator {
         self.visit(at_once, flow, bytes, |visit| role.carry(&chosen, visit, input, output, combining))
     }
 
-    /// What decides how operations go on the board; the same at all members.
+    /// What decides how operations go on the collective segment; the same at all members.
     #[inline(always)]
     fn setting(&self) -> ChoiceInputs<'_, impl Fn() -> Shape> {
         ChoiceInputs {
@@ -109,7 +111,8 @@ impl Communicator {
         }
     }
 
-    /// Whether members share cores, so that a member that waits for another one gives its core away; the same at all.
+    /// Whether members share cores, so that a member that waits for another one gives its core away; the same
+    /// at all.
     #[cfg(test)]
     fn shares_cores(&self) -> bool {
         self.inner.process.cores() == collectives::Cores::Shared
@@ -131,7 +134,8 @@ impl Communicator {
         self.visit(false, flow, bytes, |visit| visit.carry_around(&around, input, output))
     }
 
-    /// Does an operation with blocks that differ in length on the board. `None`: nothing has happened.
+    /// Does an operation with blocks that differ in length on the collective segment. `None`: nothing has
+    /// happened.
     #[inline]
     pub(super) fn perform_uneven_by_board(
         &self,
@@ -159,9 +163,9 @@ impl Communicator {
         })
     }
 
-    /// Exchanges the blocks that are too long for entries, as an operation of its own: of more than two members each counts it,
-    /// whether it has such blocks or not; of two, both have them. Where a short block has not fitted, others wait for the long ones
-    /// all the same.
+    /// Exchanges the blocks that are too long for slots, as an operation of its own: of more than two members
+    /// each counts it, whether it has such blocks or not; of two, both have them. Where a short block has not
+    /// fitted, others wait for the long ones all the same.
     fn exchange_rest(
         &self,
         exchanged: Result<()>,
@@ -186,23 +190,25 @@ impl Communicator {
         exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, combining))
     }
 
-    /// Nothing is done in it any more: what it has kept for operations to come goes, unless somebody is within one.
+    /// Nothing is done in it any more: what it has kept for operations to come goes, unless somebody is
+    /// within one.
     pub(super) fn put_away(&self) {
         if let Some(mut recent) = self.inner.recent.try_hold() {
             *recent = crate::recent::Recent::default();
         }
         if let Some(Ok(Some(bulletin))) = self.inner.bulletin.get() {
             bulletin.begun.no_more.store(true, Ordering::SeqCst);
-            // Who holds it now leaves the board itself.
+            // Who holds it now leaves the collective segment itself.
             if let Some(mut turn) = bulletin.turn.try_hold() {
                 bulletin.end(&mut turn);
             }
         }
     }
 
-    /// Does the next operation on the board, if there is one. `at_once` where a board is to be had from the first operation on, so that
-    /// sums are always made in one order; of two members, data flows so, and one of them sends so many bytes. `None`: nothing has happened,
-    /// also where that goes by a message.
+    /// Does the next operation on the collective segment, if there is one. `at_once` where a collective
+    /// segment is to be had from the first operation on, so that sums are always made in one order; of two
+    /// members, data flows so, and one of them sends so many bytes. `None`: nothing has happened, also where
+    /// that goes by a message.
     #[inline(always)]
     fn visit(
         &self,
@@ -229,7 +235,8 @@ impl Communicator {
             let mut visit = SegmentOperation::enter(self.on(bulletin), &mut turn, flow, bytes)?;
             visit.begin().and_then(|()| carry(&mut visit))
         };
-        // Another thread that puts the board away finds the turn free: to word an error may take the engine.
+        // Another thread that puts the collective segment away finds the turn free: to word an error may take
+        // the engine.
         drop(turn);
         Some(done.map_err(|fault| self.failed_on_node(fault)))
     }
@@ -239,7 +246,7 @@ impl Communicator {
         CommunicatorMember { of: self, bulletin }
     }
 
-    /// The error of an operation on the board that has failed.
+    /// The error of an operation on the collective segment that has failed.
     #[cold]
     pub(super) fn failed_on_node(&self, fault: Fault) -> Error {
         let given_up = |by: Rank, why: &str| {
@@ -291,7 +298,8 @@ impl Communicator {
         Error::new(Class::Other, what).remedy("see what that rank has told of it")
     }
 
-    /// Another thread is in an operation, which is an error; or it takes the board away, and what there is to do goes by messages.
+    /// Another thread is in an operation, which is an error; or it takes the collective segment away, and
+    /// what there is to do goes by messages.
     #[cold]
     pub(super) fn turn_is_held(&self, bulletin: &SegmentHandle) -> Option<Error> {
         (!bulletin.begun.no_more.load(Ordering::SeqCst)).then(|| self.two_at_once())
@@ -313,8 +321,8 @@ impl Communicator {
         )
     }
 
-    /// The board, if there is to be one: rank 0 takes one and tells the others, when a few operations that could have gone
-    /// by it have shown that it is worth its memory.
+    /// The collective segment, if there is to be one: rank 0 takes one and tells the others, when a few
+    /// operations that could have gone by it have shown that it is worth its memory.
     #[cold]
     fn found_bulletin(&self, at_once: bool) -> Option<&Founded> {
         let inner = &*self.inner;
@@ -327,7 +335,7 @@ impl Communicator {
         Some(inner.bulletin.get_or_init(|| self.join_board()))
     }
 
-    /// Whether a board serves; the same at all members.
+    /// Whether a collective segment serves; the same at all members.
     fn may_have_board(&self) -> bool {
         let process = self.process();
         (2..=MEMBERS_MAX).contains(&self.size())
@@ -350,8 +358,9 @@ impl Communicator {
         Ok(Some(Box::new(bulletin)))
     }
 
-    /// The number of the board that rank 0 has taken. It tells each member by a message of its own: whoever has died then, all
-    /// who live know of the board, as long as rank 0 does; the operation itself tells of the lost one.
+    /// The number of the collective segment that rank 0 has taken. It tells each member by a message of its
+    /// own: whoever has died then, all who live know of the collective segment, as long as rank 0 does; the
+    /// operation itself tells of the lost one.
     fn agree_on_board(&self, boards: &CollectiveSegments) -> Result<u32> {
         let (context, tag, source) = (self.collective_context(), self.next_tag(), Rank(0));
         if self.rank() != source {
@@ -487,7 +496,7 @@ impl Drop for SegmentHandle {
 }
 
 impl SegmentHandle {
-    /// How many members the board has.
+    /// How many members the collective segment has.
     #[inline(always)]
     pub(super) fn members(&self) -> u32 {
         self.board.members()
@@ -500,14 +509,14 @@ impl SegmentHandle {
         self.quit_unless_busy();
     }
 
-    /// Leaves the board for good, unless operations go on beside: the last of those does it.
+    /// Leaves the collective segment for good, unless operations go on beside: the last of those does it.
     fn quit_unless_busy(&self) {
         if !self.begun.is_busy_still() {
             self.quit();
         }
     }
 
-    /// Leaves the board, for those who have died as well.
+    /// Leaves the collective segment, for those who have died as well.
     fn quit(&self) {
         let members = self.standing.members();
         let dead = self.failures.of(&self.standing).into_iter().filter_map(|peer| members.rank(peer));
@@ -522,12 +531,12 @@ impl SegmentHandle {
         } else {
             self.board.consume(number);
         }
-        // A member some entries ahead may sleep until this one is through.
+        // A member some slots ahead may sleep until this one is through.
         self.board.wake();
     }
 }
 
-/// Before so many operations a board is not worth its memory.
+/// Before so many operations a collective segment is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
-/// What rank 0 says where no board is to be had.
+/// What rank 0 says where no collective segment is to be had.
 const NO_BOARD: u32 = u32::MAX;

@@ -30,8 +30,8 @@ pub enum SplitBy {
     Unknown,
 }
 
-/// The kinds of parts that this host has, from large to small, each with whether this process may run in one part of that kind
-/// only.
+/// The kinds of parts that this host has, from large to small, each with whether this process may run in one
+/// part of that kind only.
 #[must_use]
 pub fn hardware() -> Vec<(Level, bool)> {
     let Ok(cpus) = topology::cpus_allowed() else { return Vec::new() };
@@ -55,11 +55,11 @@ pub(super) struct Choice {
 }
 
 impl Communicator {
-    /// New communicators of the members that give the same color, in the order of `key` and then of rank
-    /// (MPI 5.0 §7.4.2). `None` as color: this process is in none of them. Collective.
+    /// New communicators of the members that give the same color, in the order of `key` and then of rank (MPI
+    /// 5.0 §7.4.2). `None` as color: this process is in none of them. Collective.
     ///
-    /// Over an inter-communicator, the new ones are inter-communicators of those in both groups; a color that only
-    /// one group gives leads to none.
+    /// Over an inter-communicator, the new ones are inter-communicators of those in both groups; a color that
+    /// only one group gives leads to none.
     ///
     /// # Errors
     /// When a member is lost.
@@ -87,8 +87,9 @@ impl Communicator {
         Ok(color.map(|mine| self.group().chosen(&choices, mine)))
     }
 
-    /// This process's part, found by rank 0, so that the others keep and send little. A part whose ranks lie at equal
-    /// distances is told in a few words; the list of another goes from its first member down a tree to the others.
+    /// This process's part, found by rank 0, so that the others keep and send little. A part whose ranks lie
+    /// at equal distances is told in a few words; the list of another goes from its first member down a tree
+    /// to the others.
     fn part_by_root(&self, color: Option<u32>, key: i32) -> Result<Option<Group>> {
         let mine = [color.map_or(-1, |color| color as i32), key];
         let chosen = self.gather(&mine, Rank(0))?;
@@ -137,8 +138,8 @@ impl Communicator {
     }
 
     /// New communicators of the members that have something in common, in the order of `key` and then of rank
-    /// (MPI 5.0 §7.4.2). A process that gives `None` is in none of them, and neither is one of which it is not known
-    /// where it sits. Collective.
+    /// (MPI 5.0 §7.4.2). A process that gives `None` is in none of them, and neither is one of which it is
+    /// not known where it sits. Collective.
     ///
     /// # Errors
     /// [`Class::Argument`] where members ask for different things, at all of them; when a member is lost.
@@ -208,8 +209,8 @@ fn choices_of(pairs: &[i32]) -> Vec<Choice> {
     (0..).zip(pairs.as_chunks::<2>().0).map(choice).collect()
 }
 
-/// What each rank is told of its part, and the lists that go to the first members of parts which need one. Parts are
-/// groups of ranks here.
+/// What each rank is told of its part, and the lists that go to the first members of parts which need one.
+/// Parts are groups of ranks here.
 fn deal(choices: &[Choice]) -> (Vec<i32>, Vec<(Rank, Vec<i64>)>) {
     let mut words = vec![0; choices.len() * DEALT_WORDS];
     let mut lists = Vec::new();
@@ -301,7 +302,8 @@ const GATHERED_MAX: u32 = 1024;
 const DEALT_WORDS: usize = 4;
 /// The part is `first, count, stride`.
 const RUN: i32 = 1;
-/// The part is a list, of which is told: its length, the rank that sends it, and this rank's place in the part.
+/// The part is a list, of which is told: its length, the rank that sends it, and this rank's place in the
+/// part.
 const LIST: i32 = 2;
 /// It is not known where, or nothing is asked for.
 const NOWHERE: i32 = -1;

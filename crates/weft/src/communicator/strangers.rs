@@ -1,8 +1,8 @@
-//! Operations of processes that have no communicator in common, or of which others in it know nothing: collective
-//! over a group alone (MPI 5.0 §7.4.2, §11.3).
+//! Operations of processes that have no communicator in common, or of which others in it know nothing:
+//! collective over a group alone (MPI 5.0 §7.4.2, §11.3).
 //!
-//! Their messages go under a context of their own, where ranks are peers, and carry a tag that follows from the arguments
-//! of the call.
+//! Their messages go under a context of their own, where ranks are peers, and carry a tag that follows from
+//! the arguments of the call.
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ impl Strangers<'_> {
         })
     }
 
-    /// Brings what the root has found out to all; `None` at the others, who need not know how many numbers it is.
+    /// Brings what the root has found out to all; `None` at the others, who need not know how many numbers it
+    /// is.
     pub(super) fn broadcast(&self, told: Option<&Told>, root: Rank) -> Result<Told> {
         let length = self.broadcast_some(told.map(|told| vec![length_of(told)]), 1, root)?;
         let count = match count_of(self.process, length[0])? {
@@ -127,14 +128,16 @@ impl Communicator {
     /// (MPI 5.0 §7.4.2). Blank members stay blank, and take no part. Collective over `group`.
     ///
     /// # Errors
-    /// [`Class::Group`] where `group` names processes that are not members; [`Class::Tag`]; when a member is lost.
+    /// [`Class::Group`] where `group` names processes that are not members; [`Class::Tag`]; when a member is
+    /// lost.
     pub fn create_group(&self, group: &Group, tag: i32) -> Result<Option<Communicator>> {
         if self.is_inter() {
             return Err(self.not_for_inter("create_group"));
         }
         self.check_tag(tag)?;
         self.check_part(group)?;
-        // What was tried before a recovery came to nothing at some, and not at others: each generation counts anew.
+        // What was tried before a recovery came to nothing at some, and not at others: each generation counts
+        // anew.
         let current = self.among_living();
         let current = &*current.inner;
         let living = if self.has_blanks() { group & &self.live() } else { group.clone() };
@@ -153,8 +156,8 @@ impl Communicator {
 }
 
 impl Process {
-    /// A communicator of a group, made from no other (MPI 5.0 §7.4.2): collective over the group, whose processes give
-    /// the same tag. `None` at a process that is not in it.
+    /// A communicator of a group, made from no other (MPI 5.0 §7.4.2): collective over the group, whose
+    /// processes give the same tag. `None` at a process that is not in it.
     ///
     /// # Errors
     /// When a member is lost.
@@ -181,7 +184,8 @@ impl Process {
         Ok(made.inspect(Communicator::enter))
     }
 
-    /// A number of numbers that another process has told: no more than two encoded groups of this job can have.
+    /// A number of numbers that another process has told: no more than two encoded groups of this job can
+    /// have.
     pub(super) fn count_told(&self, count: i64) -> Result<usize> {
         let most = 2 * (3 * u64::from(self.peers()) + 2);
         let count = u64::try_from(count).ok().filter(|&count| count <= most);

@@ -1,5 +1,5 @@
-//! Communicators that have shrunk in place (decision 0014): those who live have another one, with other ranks, and whoever
-//! asks for the one before gets that.
+//! Communicators that have shrunk in place (decision 0014): those who live have another one, with other
+//! ranks, and whoever asks for the one before gets that.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,8 +26,8 @@ struct Birth {
 }
 
 impl Communicator {
-    /// The communicator that a recovery has put into the place of this one; itself where none has. What is in the place of
-    /// another one is what to go on with: nobody receives what is sent in the one before.
+    /// The communicator that a recovery has put into the place of this one; itself where none has. What is in
+    /// the place of another one is what to go on with: nobody receives what is sent in the one before.
     #[must_use]
     pub fn latest(&self) -> Communicator {
         if let Some(world) = self.latest_world() {
@@ -61,7 +61,8 @@ impl Communicator {
         self.inner.recoveries.succession.birth.get().map(|birth| birth.past.clone())
     }
 
-    /// The last step of a recovery after which only those who live are there. `current` has those who have lived before it.
+    /// The last step of a recovery after which only those who live are there. `current` has those who have
+    /// lived before it.
     pub(super) fn shrink_in_place(
         &self,
         current: &Communicator,

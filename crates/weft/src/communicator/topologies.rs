@@ -34,7 +34,8 @@ pub enum Topology {
 /// A topology, and whom this rank exchanges with in it.
 pub(crate) struct Arranged {
     pub(super) topology: Topology,
-    /// None where only one end of an edge knows of it, so that one would wait for what the other does not send.
+    /// None where only one end of an edge knows of it, so that one would wait for what the other does not
+    /// send.
     pub(super) neighbourhood: Option<Neighbourhood>,
 }
 
@@ -113,7 +114,8 @@ impl Communicator {
     /// Whom this rank exchanges with, in the order of MPI 5.0 §8.6.
     ///
     /// # Errors
-    /// [`Class::Topology`] where there is no topology, or a graph with an edge that only one of its ends knows.
+    /// [`Class::Topology`] where there is no topology, or a graph with an edge that only one of its ends
+    /// knows.
     pub fn neighbourhood(&self) -> Result<&Neighbourhood> {
         match &self.inner.topology {
             Some(arranged) => arranged.neighbourhood.as_ref().ok_or_else(|| self.one_way()),
@@ -136,12 +138,12 @@ impl Communicator {
         )
     }
 
-    /// A communicator of the first `grid.cells()` members, arranged as a grid: each keeps its rank (MPI 5.0 §8.5.1).
-    /// The others get none. Collective.
+    /// A communicator of the first `grid.cells()` members, arranged as a grid: each keeps its rank (MPI 5.0
+    /// §8.5.1). The others get none. Collective.
     ///
     /// # Errors
-    /// [`Class::Dimensions`] where the grid has more cells than there are members; [`Class::NotSame`] where members
-    /// give different grids; a lost member.
+    /// [`Class::Dimensions`] where the grid has more cells than there are members; [`Class::NotSame`] where
+    /// members give different grids; a lost member.
     pub fn create_grid(&self, grid: &Grid) -> Result<Option<Communicator>> {
         self.check_cells(grid)?;
         let agreed = self.agree_alike(mark_of(grid))?;
@@ -182,7 +184,8 @@ impl Communicator {
         Ok(Agreed { lease, seed, is_so: sum == 0 })
     }
 
-    /// A communicator of these members, which are ranks of this one in the order of the new one, with a topology.
+    /// A communicator of these members, which are ranks of this one in the order of the new one, with a
+    /// topology.
     fn arranged(
         &self,
         ranks: &Group,
@@ -234,8 +237,8 @@ impl Communicator {
         self.arranged(&ranks, Topology::Grid(part), SUBGRID, agreed).ok_or_else(|| self.lost_itself())
     }
 
-    /// The ranks by `displacement` steps down and up an axis: those from which and to which data moves in a shift
-    /// (MPI 5.0 §8.5.7). None is nobody, beyond an open border.
+    /// The ranks by `displacement` steps down and up an axis: those from which and to which data moves in a
+    /// shift (MPI 5.0 §8.5.7). None is nobody, beyond an open border.
     ///
     /// # Errors
     /// [`Class::Topology`] without a grid, [`Class::Argument`] where there is no such axis.
@@ -253,7 +256,8 @@ impl Communicator {
         Ok((source, destination))
     }
 
-    /// Exchanges blocks with the neighbours. One with blocks of one length that was done lately costs no allocation.
+    /// Exchanges blocks with the neighbours. One with blocks of one length that was done lately costs no
+    /// allocation.
     ///
     /// # Errors
     /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].

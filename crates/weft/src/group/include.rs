@@ -57,8 +57,8 @@ impl Group {
     /// The members at the ranks of all ranges, in that order. No range is enumerated.
     ///
     /// # Errors
-    /// [`Class::Argument`] for a stride of 0 or one that leads away from the last rank; [`Class::Rank`] for a rank
-    /// that is none, or named twice.
+    /// [`Class::Argument`] for a stride of 0 or one that leads away from the last rank; [`Class::Rank`] for a
+    /// rank that is none, or named twice.
     pub fn include_ranges(&self, ranges: impl IntoIterator<Item = impl Borrow<RankRange>>) -> Result<Group> {
         Ok(self.at(&self.ranged(ranges)?))
     }
@@ -177,8 +177,8 @@ impl Group {
     }
 }
 
-/// The numbers below `end` that are in none of the sequences, each of which ends before the next begins. `None`
-/// where that takes more than `most` pieces.
+/// The numbers below `end` that are in none of the sequences, each of which ends before the next begins.
+/// `None` where that takes more than `most` pieces.
 fn gaps(sequences: &[Progression], end: u32, most: usize) -> Option<Runs> {
     let mut pieces = Runs::default();
     let mut next = 0;

@@ -420,7 +420,8 @@ const NOBODY: u32 = u32::MAX;
 /// Up to so many runs, or members of a list, are simply looked through.
 const FEW_RUNS: usize = 8;
 const FEW_PEERS: usize = 16;
-/// Runs take four times the memory of a member in a list, so they must have more members than that to be worth it.
+/// Runs take four times the memory of a member in a list, so they must have more members than that to be
+/// worth it.
 const LIST_MEMBERS_PER_RUN: usize = 4;
 /// A table by peer is used where at most so many peers fall to a member.
 const DENSE_PEERS_PER_MEMBER: usize = 4;

@@ -209,8 +209,8 @@ fn inverse(number: i64, modulus: i64) -> i64 {
     old.1.rem_euclid(modulus)
 }
 
-/// The same for sequences that were made of any numbers: one that comes twice running makes a sequence that stands
-/// still.
+/// The same for sequences that were made of any numbers: one that comes twice running makes a sequence that
+/// stands still.
 pub(super) fn check_distinct(sequences: &[Progression], end: u32) -> Result<(), u32> {
     match sequences.iter().find(|sequence| sequence.count > 1 && sequence.stride == 0) {
         Some(still) => Err(still.first),
@@ -275,8 +275,8 @@ fn check_by_marks(sequences: &[Progression], end: u32) -> Result<(), u32> {
     Ok(())
 }
 
-/// The numbers of disjoint sequences in rising order, as sequences of which each ends before the next begins. `None`
-/// where that would take more than `most` of them.
+/// The numbers of disjoint sequences in rising order, as sequences of which each ends before the next begins.
+/// `None` where that would take more than `most` of them.
 pub(super) fn in_order(mut sequences: Runs, most: usize) -> Option<Runs> {
     sequences.iter_mut().for_each(|sequence| *sequence = sequence.rising());
     sequences.sort_unstable_by_key(|sequence| sequence.first);
@@ -332,8 +332,8 @@ fn untangle(sequences: &[Progression], most: usize, ordered: &mut Runs) -> Optio
     Some(())
 }
 
-/// Adds numbers to a list of sequences, which is the shortest that can be had by going on with the last one while it
-/// goes. The outcome depends on the numbers only, and not on how they were handed over.
+/// Adds numbers to a list of sequences, which is the shortest that can be had by going on with the last one
+/// while it goes. The outcome depends on the numbers only, and not on how they were handed over.
 #[inline]
 pub(super) fn append(sequences: &mut Runs, numbers: Progression) {
     let mut left = numbers;
@@ -367,8 +367,8 @@ pub(super) fn append(sequences: &mut Runs, numbers: Progression) {
 const FEW: usize = 2;
 /// To look at a few pairs takes about as long as to mark so many numbers.
 const MARKS_PER_LOOK: usize = 32;
-/// Where sequences overlap without making one together, so many numbers or fewer fall to each piece of the outcome:
-/// an estimate, by which hopeless attempts are given up early.
+/// Where sequences overlap without making one together, so many numbers or fewer fall to each piece of the
+/// outcome: an estimate, by which hopeless attempts are given up early.
 const ENTANGLED_NUMBERS_PER_PIECE: usize = 64;
 
 #[cfg(test)]

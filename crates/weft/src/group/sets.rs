@@ -1,8 +1,8 @@
 //! Groups as sets (MPI 5.0 §7.3.1, §7.3.2): compare, union, intersection, difference.
 //!
-//! Of two groups of runs, the runs are laid over each other; what a pair of them has in common is arithmetic. Where one
-//! is a list, or where there are so many pairs that looking at the members is quicker, one group is marked and the
-//! other looked through.
+//! Of two groups of runs, the runs are laid over each other; what a pair of them has in common is arithmetic.
+//! Where one is a list, or where there are so many pairs that looking at the members is quicker, one group is
+//! marked and the other looked through.
 
 use super::members::{Builder, Members};
 use super::progression::{Progression, Runs, in_order};
@@ -182,7 +182,8 @@ impl Marks {
     }
 }
 
-/// Of two groups with so many members together, looking at the members is always quicker than laying out runs.
+/// Of two groups with so many members together, looking at the members is always quicker than laying out
+/// runs.
 const SMALL_MEMBERS: u32 = 128;
 /// Pairs of runs that are looked at whatever the size of the groups.
 const LOOKS_ANYWAY: usize = 1024;

@@ -9,16 +9,16 @@ use super::{Process, WaitsFor, Wanted};
 use crate::communicator::Status;
 
 impl Process {
-    /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later) that has not
-    /// been ended.
+    /// Whether that names a receive of [`Communicator::receive_later`](crate::Communicator::receive_later)
+    /// that has not been ended.
     #[inline(always)]
     #[must_use]
     pub fn is_lent(&self, request: RequestId) -> bool {
         self.hold().is_lent(request)
     }
 
-    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several callers, one is
-    /// told that it has it.
+    /// Takes a receive of that kind back: its name is worth nothing to others from then on. Of several
+    /// callers, one is told that it has it.
     #[must_use]
     pub fn reclaim(&self, request: RequestId) -> bool {
         self.hold().reclaim(request)
@@ -58,9 +58,10 @@ impl Process {
         ended.unwrap_or(Lent::Under)
     }
 
-    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where there is
-    /// nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what it has received, with
-    /// nothing where it had ended before, or `ended` that it is over in another way; it is still there then.
+    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where
+    /// there is nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what
+    /// it has received, with nothing where it had ended before, or `ended` that it is over in another way; it
+    /// is still there then.
     #[inline(always)]
     pub fn wait_lent(
         &self,

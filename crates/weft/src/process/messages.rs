@@ -12,8 +12,8 @@ use messaging::{
 use super::Process;
 
 impl Process {
-    /// The engine, for a message to that peer, where one thread does all the calls; [`Process::send`] serves any thread, and this
-    /// process itself as the peer.
+    /// The engine, for a message to that peer, where one thread does all the calls; [`Process::send`] serves
+    /// any thread, and this process itself as the peer.
     #[inline(always)]
     pub(crate) fn hold_to_send(&self, to: Peer) -> Option<OwnedGuard<'_, Engine<Fabrics>>> {
         if to == self.here { None } else { self.engine.hold_owned() }

@@ -1,8 +1,10 @@
-//! Descriptors that become readable when somebody has failed, for programs that sleep in an event loop of their own.
+//! Descriptors that become readable when somebody has failed, for programs that sleep in an event loop of
+//! their own.
 //!
-//! Each that is asked for is an end of a stream of its own, so that nobody takes another's news away, and the program may close it when
-//! it likes. Where the launcher writes a ledger, a thread sleeps on that and tells, whatever the program does meanwhile. Elsewhere a
-//! process learns of failures within its calls of MPI only, and it is these that tell (decision 0013).
+//! Each that is asked for is an end of a stream of its own, so that nobody takes another's news away, and the
+//! program may close it when it likes. Where the launcher writes a failure log, a thread sleeps on that and
+//! tells, whatever the program does meanwhile. Elsewhere a process learns of failures within its calls of MPI
+//! only, and it is these that tell (decision 0013).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -21,10 +23,12 @@ use job::lock::lock;
 use super::Process;
 
 impl Process {
-    /// A descriptor that becomes readable when some process of the job has failed, a member of whatever it was or not. It never blocks:
-    /// who has read what is there waits for the next. Each call gives another one; at the end of MPI it has nothing more to read.
+    /// A descriptor that becomes readable when some process of the job has failed, a member of whatever it
+    /// was or not. It never blocks: who has read what is there waits for the next. Each call gives another
+    /// one; at the end of MPI it has nothing more to read.
     ///
-    /// Under `weftrun --ft` it tells whatever this process does; elsewhere when a call of this process has learned of a failure.
+    /// Under `weftrun --ft` it tells whatever this process does; elsewhere when a call of this process has
+    /// learned of a failure.
     ///
     /// # Errors
     /// Where the system has no descriptor or thread left, or MPI is over.
@@ -82,7 +86,7 @@ impl Drop for News {
     }
 }
 
-/// The thread that sleeps on the ledger, until this is dropped.
+/// The thread that sleeps on the failure log, until this is dropped.
 struct Watcher {
     ledger: Arc<FailureLog>,
     here: Peer,

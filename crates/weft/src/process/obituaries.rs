@@ -13,7 +13,8 @@ use super::Process;
 use crate::group::Group;
 
 impl Process {
-    /// From now on the launcher's ledger is looked at by who waits, and who sleeps is woken for it if that can be.
+    /// From now on the launcher's failure log is looked at by who waits, and who sleeps is woken for it if
+    /// that can be.
     pub(crate) fn read_from(&mut self, ledger: FailureLog) -> Result<()> {
         self.is_rung = match ledger.pipe() {
             None => self.heap.is_some(),
@@ -53,7 +54,7 @@ impl Process {
         self.read_ledger(&mut engine);
     }
 
-    /// Looks at the ledger, for who has waited or asked in vain; true where it has told something.
+    /// Looks at the failure log, for who has waited or asked in vain; true where it has told something.
     #[inline]
     pub(super) fn read_ledger(&self, engine: &mut Engine<Fabrics>) -> bool {
         match &self.ledger {

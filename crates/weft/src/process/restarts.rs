@@ -1,4 +1,5 @@
-//! Processes that are started in the place of those that have failed: what they and the others know of each other.
+//! Processes that are started in the place of those that have failed: what they and the others know of each
+//! other.
 
 use fabric::Peer;
 use job::config::FtMode;
@@ -23,7 +24,8 @@ impl Process {
         self.restarts = restarts;
     }
 
-    /// How often there was another process in the place of this one before it: 0 for who was there from the beginning.
+    /// How often there was another process in the place of this one before it: 0 for who was there from the
+    /// beginning.
     #[must_use]
     pub fn incarnation(&self) -> u32 {
         self.restarts.incarnation
@@ -34,9 +36,9 @@ impl Process {
         self.restarts.fallback
     }
 
-    /// Has processes started in the place of those that were in these ranks of the world, and waits until they can be reached.
-    /// All who live ask for the same under one number, and get one answer: the ranks with the new processes, or nothing where
-    /// they cannot be started.
+    /// Has processes started in the place of those that were in these ranks of the world, and waits until
+    /// they can be reached. All who live ask for the same under one number, and get one answer: the ranks
+    /// with the new processes, or nothing where they cannot be started.
     pub(crate) fn rebuild(&self, asked: u64, ranks: &[u32], facts: &str) -> Option<Vec<(u32, Peer)>> {
         if self.restarts.allowed == 0 || self.ledger.is_none() {
             return None;

@@ -1,7 +1,7 @@
 //! What the calls of this process wait for, written where the launcher reads it once a wait has become long.
 //!
-//! Nothing of it happens before a thread has slept for [`LONG`] with nothing having come, so it costs no call anything. The record
-//! is erased when something comes.
+//! Nothing of it happens before a thread has slept for [`LONG`] with nothing having come, so it costs no call
+//! anything. The record is erased when something comes.
 
 use std::fmt::Write;
 use std::sync::{Mutex, OnceLock};
@@ -72,7 +72,8 @@ impl WaitsFor {
         WaitsFor::Members(of.label(), ranks.filter_map(member).collect())
     }
 
-    /// What an engine tells of a wait of which nothing else is known: in a collective operation, the messages of that.
+    /// What an engine tells of a wait of which nothing else is known: in a collective operation, the messages
+    /// of that.
     pub(super) fn interest(process: &Process, engine: &Engine<Fabrics>, interest: Interest) -> WaitsFor {
         let asked = engine.pending(interest);
         if let (Interest::Request(request), Some(Pending::Several)) = (interest, asked)
@@ -122,8 +123,8 @@ impl Process {
         }
     }
 
-    /// Whether a wait in which nothing has come `quiet_since` then has become long and is to be written; one in which something
-    /// has come since it was written is erased.
+    /// Whether a wait in which nothing has come `quiet_since` then has become long and is to be written; one
+    /// in which something has come since it was written is erased.
     pub(super) fn is_to_be_told(&self, quiet_since: Instant, long: &mut Option<Long>) -> bool {
         let Some(telling) = self.telling.get() else { return false };
         match long {

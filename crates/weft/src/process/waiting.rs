@@ -1,4 +1,5 @@
-//! How a thread of this process waits: it makes turns of progress, or stands by while another one does, and sleeps in the end.
+//! How a thread of this process waits: it makes turns of progress, or stands by while another one does, and
+//! sleeps in the end.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ impl Process {
         self.until_held_told(self.hold(), Interest::Anything, waits_for, ready)
     }
 
-    /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread can tell of it, so
-    /// this one looks and makes turns itself.
+    /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread
+    /// can tell of it, so this one looks and makes turns itself.
     pub(crate) fn until_seen<R>(
         &self,
         waits_for: impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
@@ -39,8 +40,8 @@ impl Process {
         self.until_held_told(self.hold(), Interest::Memory, waits_for, ready)
     }
 
-    /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of `interest` may
-    /// have come, and now and then.
+    /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of
+    /// `interest` may have come, and now and then.
     #[inline(always)]
     pub(super) fn until_held<'a, R>(
         &'a self,
@@ -52,7 +53,8 @@ impl Process {
         self.until_held_told(engine, interest, waits_for, ready)
     }
 
-    /// Makes progress until `ready` has an answer, for who holds the engine; `waits_for` says for people what is waited for.
+    /// Makes progress until `ready` has an answer, for who holds the engine; `waits_for` says for people what
+    /// is waited for.
     #[inline(always)]
     fn until_held_told<'a, R>(
         &'a self,
@@ -111,8 +113,8 @@ impl Process {
         self.is_within(self.looks_at_line(), so)
     }
 
-    /// The same for whoever does not wait: as long as it takes to see what the other writes at the same time, and less than what it takes to
-    /// let something go on beside.
+    /// The same for whoever does not wait: as long as it takes to see what the other writes at the same time,
+    /// and less than what it takes to let something go on beside.
     #[inline]
     pub(crate) fn is_there_now(&self, so: impl FnMut() -> bool) -> bool {
         let looks =
@@ -131,7 +133,8 @@ impl Process {
         })
     }
 
-    /// How often one line is looked at for what is to come at once, while the other looks at one of this process.
+    /// How often one line is looked at for what is to come at once, while the other looks at one of this
+    /// process.
     #[inline(always)]
     pub(crate) fn looks_at_line(&self) -> u32 {
         LOOKS_AT_LINE * self.looks
@@ -143,8 +146,8 @@ impl Process {
         self.rest.take_short();
     }
 
-    /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then it is to be
-    /// waited for by [`Process::until_seen`].
+    /// Looks a few times for what comes by memory and by no message, as long as it may take to be there; then
+    /// it is to be waited for by [`Process::until_seen`].
     #[inline]
     pub(crate) fn is_soon(&self, mut so: impl FnMut() -> bool) -> bool {
         if so() {
@@ -226,8 +229,8 @@ impl Process {
                 drop(engine);
                 self.yields.give_away();
             }
-            // What came before is seen by the look that follows, what comes later makes the sleep short. The manager is
-            // asked now, and not after the sleep: whoever wakes is waited for.
+            // What came before is seen by the look that follows, what comes later makes the sleep short. The
+            // manager is asked now, and not after the sleep: whoever wakes is waited for.
             Next::Arm => {
                 engine.call_roll();
                 self.background.lie_down();
@@ -313,9 +316,9 @@ struct Waiting<'a> {
     process: &'a Process,
     patience: Patience,
     policy: Policy,
-    /// It is one of the crowd, since it has not found what it waits for at once.
+    /// It is one of the waiting threads, since it has not found what it waits for at once.
     crowded: bool,
-    /// It makes the turns of progress for the crowd.
+    /// It makes the turns of progress for the waiting threads.
     turning: bool,
     /// When the clock was read first.
     begun: Option<Instant>,
@@ -397,17 +400,18 @@ impl Drop for Waiting<'_> {
 
 /// So often is looked for what comes by memory, where cores are shared, before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
-/// The same where this process has a core, with short rests: some microseconds, as long as it takes to copy what one piece of a collective
-/// operation holds. Who waits longer says so in lines that the others read and write (decisions/0003).
+/// The same where this process has a core, with short rests: some microseconds, as long as it takes to copy
+/// what one piece of a collective operation holds. Who waits longer says so in lines that the others read and
+/// write (decisions/0003).
 const LOOKS_BEFORE_STANDING: u32 = 192;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;
 /// Looks of whoever does not wait.
 const LOOKS_IN_PASSING: u32 = 7;
-/// A thread that stands by asks for the engine after so many looks at nothing but the crowd: what it waits for may be
-/// nothing that the engine tells of.
+/// A thread that stands by asks for the engine after so many looks at nothing but the waiting threads: what
+/// it waits for may be nothing that the engine tells of.
 const LOOKS_STANDING_BY: u32 = 256;
 /// The longest sleep without a look at the process manager.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// The longest sleep without a look at the ledger, where nobody rings.
+/// The longest sleep without a look at the failure log, where nobody rings.
 const NAP: Duration = Duration::from_millis(1);

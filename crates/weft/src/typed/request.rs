@@ -17,11 +17,11 @@ use crate::values::{Growing, Landing, values_in};
 
 /// A send or receive under way, which owns its values until it is over.
 ///
-/// It is waited for by [`Request::wait`], or as a future under any executor: it gets on while it is polled, and
-/// [`block_on`](crate::block_on) waits for it as politely as `wait` does.
+/// It is waited for by [`Request::wait`], or as a future under any executor: it gets on while it is polled,
+/// and [`block_on`](crate::block_on) waits for it as politely as `wait` does.
 ///
-/// Dropping it waits: a send goes to its end, a receive is cancelled unless its message has come. So no buffer is
-/// ever given back while the library may still touch it; one that is leaked stays allocated.
+/// Dropping it waits: a send goes to its end, a receive is cancelled unless its message has come. So no
+/// buffer is ever given back while the library may still touch it; one that is leaked stays allocated.
 #[must_use = "a request that is dropped waits for its end"]
 pub struct Request<T: Datatype> {
     pub(super) communicator: Communicator,
@@ -33,8 +33,8 @@ pub struct Request<T: Datatype> {
 /// What comes of an operation that is to own a vector: the request, or the vector with the reason.
 pub type Begins<T> = std::result::Result<Request<T>, NotBegun<T>>;
 
-/// Why an operation could not be begun, and the vector that it was to own. `?` makes the error of it where that is all that
-/// is wanted.
+/// Why an operation could not be begun, and the vector that it was to own. `?` makes the error of it where
+/// that is all that is wanted.
 pub struct NotBegun<T> {
     /// What went wrong.
     pub error: Error,
@@ -88,20 +88,21 @@ pub(super) enum State {
 }
 
 impl<T: Datatype> Request<T> {
-    /// Waits. A send gives its vector back; a receive gives what came, cut to its length, or the vector that it was to fill
-    /// places of.
+    /// Waits. A send gives its vector back; a receive gives what came, cut to its length, or the vector that
+    /// it was to fill places of.
     ///
     /// # Errors
-    /// [`Class::Truncated`], or that the peer is gone. The vector is dropped then; [`Request::wait_with_values`] keeps it.
+    /// [`Class::Truncated`], or that the peer is gone. The vector is dropped then;
+    /// [`Request::wait_with_values`] keeps it.
     pub fn wait(self) -> Result<(Vec<T>, Status)> {
         let (values, ended) = self.wait_with_values();
         ended.map(|status| (values, status))
     }
 
-    /// Waits, and gives the vector back also where the operation has failed: that of a send as it was, that of a receive with
-    /// what has come of the message, among whatever stood there before; that of [`Communicator::irecv`], which makes its room as it
-    /// ends, empty. As a future a request that has failed keeps its
-    /// vector until then.
+    /// Waits, and gives the vector back also where the operation has failed: that of a send as it was, that
+    /// of a receive with what has come of the message, among whatever stood there before; that of
+    /// [`Communicator::irecv`], which makes its room as it ends, empty. As a future a request that has failed
+    /// keeps its vector until then.
     ///
     /// ```
     /// use weft::{Class, Config, Rank, run_threads};
@@ -197,7 +198,8 @@ impl<T: Datatype> Unpin for Request<T> {}
 impl<T: Datatype> Drop for Request<T> {
     fn drop(&mut self) {
         if let State::Under(id) = self.state {
-            // What follows may panic, on a thread that may not call for one. Memory that is in use is leaked then, not freed.
+            // What follows may panic, on a thread that may not call for one. Memory that is in use is leaked
+            // then, not freed.
             let values = ManuallyDrop::new(std::mem::take(&mut self.values));
             let over = Way::Out { to: Rank(0), tag: 0, _keeps: None };
             let way = ManuallyDrop::new(std::mem::replace(&mut self.way, over));

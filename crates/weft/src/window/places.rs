@@ -21,7 +21,8 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Parts of the same extent; each begins at a multiple of `alignment`. `None` where that is more than can be addressed.
+    /// Parts of the same extent; each begins at a multiple of `alignment`. `None` where that is more than can
+    /// be addressed.
     pub(super) fn even(members: u32, extent: Extent, alignment: usize) -> Option<Places> {
         let stride = extent.bytes.checked_next_multiple_of(alignment)?;
         stride.checked_mul(members as usize)?;

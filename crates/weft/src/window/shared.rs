@@ -26,11 +26,12 @@ pub enum SharedPlacement {
 }
 
 impl Window {
-    /// A window on memory that all members can load from and store to (MPI 5.0 §12.2.3). It is all zeros. Collective.
+    /// A window on memory that all members can load from and store to (MPI 5.0 §12.2.3). It is all zeros.
+    /// Collective.
     ///
     /// # Errors
-    /// [`Class::RmaShared`] where the members are not processes of one node; [`Class::NoMemory`] at all of them where
-    /// there is not so much memory; otherwise as [`Window::create`].
+    /// [`Class::RmaShared`] where the members are not processes of one node; [`Class::NoMemory`] at all of
+    /// them where there is not so much memory; otherwise as [`Window::create`].
     pub fn allocate_shared(
         comm: &Communicator,
         bytes: usize,
@@ -47,8 +48,8 @@ impl Window {
     }
 }
 
-/// Whether all members who live are processes of this node. The answer is the same at all of them: who is not on this node sees
-/// others that are not on its own.
+/// Whether all members who live are processes of this node. The answer is the same at all of them: who is not
+/// on this node sees others that are not on its own.
 fn check_node(comm: &Communicator) -> Result<()> {
     match far(&comm.live(), comm.process().node()) {
         Some(Peer(peer)) if !comm.is_inter() => {
@@ -138,8 +139,8 @@ impl Founding {
 
 /// A window of values that all members load and store.
 ///
-/// Others, in other processes, may do so at any time, so the values are atomic: what a plain slice would promise, nobody
-/// can keep. All members name the same type.
+/// Others, in other processes, may do so at any time, so the values are atomic: what a plain slice would
+/// promise, nobody can keep. All members name the same type.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -162,8 +163,8 @@ pub struct SharedWindow<T> {
 }
 
 impl<T: Shareable> SharedWindow<T> {
-    /// A window with so many values of this process, all of them zero; the parts of the ranks follow each other.
-    /// Collective.
+    /// A window with so many values of this process, all of them zero; the parts of the ranks follow each
+    /// other. Collective.
     ///
     /// # Errors
     /// As [`Window::allocate_shared`]; [`Class::Type`] where the members name types of different sizes.

@@ -1,4 +1,5 @@
-//! The suite of every fabric: on the providers that this machine has, and on one that demands what these do not.
+//! The suite of every fabric: on the providers that this machine has, and on one that demands what these do
+//! not.
 
 use super::*;
 use crate::memory::BUFFER_BYTES_MAX;
@@ -57,8 +58,8 @@ const MEMORY: Rules = Rules {
     ..Rules::NONE
 };
 
-/// Memory that is registered for an endpoint, by keys of our own and counted from its start; and nothing may be injected that
-/// is of use to us.
+/// Memory that is registered for an endpoint, by keys of our own and counted from its start; and nothing may
+/// be injected that is of use to us.
 const OWN_KEYS: Rules = Rules {
     local: true,
     by_endpoint: true,

@@ -1,4 +1,4 @@
-//! What members of a board of two say of reads of each other's memory (docs/decisions/0005).
+//! What members of a collective segment of two say of reads of each other's memory (docs/decisions/0005).
 
 use fabric::UserMemory;
 
@@ -7,7 +7,8 @@ use crate::cma;
 use crate::sync::Ordering;
 
 impl CollectiveSegment {
-    /// Whether each of two members has found that it may read the other's memory. This one tries it when it is asked first.
+    /// Whether each of two members has found that it may read the other's memory. This one tries it when it
+    /// is asked first.
     pub(super) fn both_read(&self) -> bool {
         let mut from = self.read_from.load(Ordering::Relaxed);
         if from == UNTRIED {
@@ -30,8 +31,8 @@ impl CollectiveSegment {
         sitter.filter(cma::can_read).map_or(REFUSED, |sitter| sitter.pid)
     }
 
-    /// Fills `into` from that address of the other one's memory; false where that is refused. The address is the other one's claim, and
-    /// the system checks it.
+    /// Fills `into` from that address of the other one's memory; false where that is refused. The address is
+    /// the other one's claim, and the system checks it.
     pub(super) fn fetch_from_other(&self, address: u64, into: &mut UserMemory) -> bool {
         let from = self.read_from.load(Ordering::Relaxed);
         !matches!(from, UNTRIED | REFUSED) && cma::read(from, address, into).is_ok()
@@ -51,6 +52,7 @@ impl CollectiveSegment {
 /// No process has these numbers.
 pub(super) const UNTRIED: u32 = 0;
 const REFUSED: u32 = u32::MAX;
-/// What a member says of reads of the other one's memory: that it may, and that it has withdrawn; nothing at first.
+/// What a member says of reads of the other one's memory: that it may, and that it has withdrawn; nothing at
+/// first.
 const READS: u32 = 1;
 pub(super) const WITHDRAWN: u32 = 2;

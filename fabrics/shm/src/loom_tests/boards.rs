@@ -1,5 +1,5 @@
-//! Operations of two members on a board one behind another, so many that entries come to stand where others stood. (Three that wait
-//! for each other have more orders than can be tried.)
+//! Operations of two members on a collective segment one behind another, so many that slots come to stand
+//! where others stood. (Three that wait for each other have more orders than can be tried.)
 
 use fabric::Payload;
 use loom::sync::Arc;
@@ -18,7 +18,7 @@ use fabric::slots::{Chunk, Credit, DEPTH, Ring, is_before, is_room};
 enum Step {
     Exchange,
     Bcast(u32),
-    /// Two exchange so many pieces by trays, each of which has a number.
+    /// Two exchange so many chunks by staging buffers, each of which has a number.
     Pieces(Ring, u32),
     /// One of two gives so many.
     PiecesOf(u32, u32),
@@ -65,13 +65,13 @@ fn pieces_that_go_one_way_and_the_other_write_over_nothing_unread() {
     operations(2, &[Step::PiecesOf(0, 2), Step::PiecesOf(1, 1), Step::Pieces(Ring::Short, 1)]);
 }
 
-/// What goes through one ring says nothing of the trays of the other.
+/// What goes through one ring says nothing of the staging buffers of the other.
 #[test]
 fn pieces_of_both_rings_in_turn_write_over_nothing_unread() {
     operations(2, &[Step::Pieces(Ring::Short, 1), Step::Pieces(Ring::Long, 2), Step::Pieces(Ring::Short, 1)]);
 }
 
-/// A member that sleeps is woken by the entry it waits for.
+/// A member that sleeps is woken by the slot it waits for.
 #[test]
 fn nobody_sleeps_through_an_entry() {
     model(|| {
@@ -100,7 +100,8 @@ fn nobody_sleeps_through_an_entry() {
     });
 }
 
-/// Who reads what a member has begun elsewhere sees the entries that it wrote before; and who sees what it writes later, reads it.
+/// Who reads what a member has begun elsewhere sees the slots that it wrote before; and who sees what it
+/// writes later, reads it.
 #[test]
 fn what_is_begun_elsewhere_has_its_place_among_entries() {
     model(|| {
@@ -124,8 +125,8 @@ fn what_is_begun_elsewhere_has_its_place_among_entries() {
     });
 }
 
-/// Who sees that an operation elsewhere is given up sees what its member has written before, and nothing is given up before it
-/// has begun.
+/// Who sees that an operation elsewhere is given up sees what its member has written before, and nothing is
+/// given up before it has begun.
 #[test]
 fn what_is_given_up_was_begun() {
     model(|| {
@@ -145,8 +146,8 @@ fn what_is_given_up_was_begun() {
     });
 }
 
-/// One thread of a member writes an entry that was owed while another one goes on: nothing is concluded from what they say
-/// that is not so.
+/// One thread of a member writes a slot that was owed while another one goes on: nothing is concluded from
+/// what they say that is not so.
 #[test]
 fn an_entry_that_is_owed_is_awaited() {
     model(|| {
@@ -174,7 +175,7 @@ fn an_entry_that_is_owed_is_awaited() {
     });
 }
 
-/// The same of two such entries: each is awaited until it is there.
+/// The same of two such slots: each is awaited until it is there.
 #[test]
 fn entries_that_are_owed_are_awaited_each() {
     model(|| {
@@ -201,7 +202,7 @@ fn entries_that_are_owed_are_awaited_each() {
     });
 }
 
-/// The last who leaves a board makes it clean: nobody else still looks at it.
+/// The last who leaves a collective segment makes it clean: nobody else still looks at it.
 #[test]
 fn one_member_is_the_last_on_a_board() {
     model(|| {
@@ -226,7 +227,8 @@ fn leave(places: SlotTable, memory: &Arc<Lines>) -> bool {
     last
 }
 
-/// By which ways operations go is the same at both: the one says it in the operation before, and the other has heard it then.
+/// By which ways operations go is the same at both: the one says it in the operation before, and the other
+/// has heard it then.
 #[test]
 fn both_members_go_the_same_ways() {
     model(|| {
@@ -379,7 +381,7 @@ fn until(so: impl Fn() -> bool) {
     }
 }
 
-/// A board in fresh memory, as all its members see it, behind a seat for each.
+/// A collective segment in fresh memory, as all its members see it, behind a process slot for each.
 fn founded(members: u32) -> (Arc<Lines>, Vec<SlotTable>) {
     let memory = Lines::shared(TRAYS_AT + trays_bytes(2));
     assert!(members <= 2, "the trays stand behind two places");
@@ -391,7 +393,7 @@ fn seat(place: u32) -> ProcessSlot {
     ProcessSlot::at(place as usize * (SEAT_KNOCKS + LINE))
 }
 
-/// Behind two seats.
+/// Behind two process slots.
 const BOARD: usize = 2 * (SEAT_KNOCKS + LINE);
 /// Behind two places.
 const TRAYS_AT: usize = BOARD + BOARD_PLACES + 2 * BOARD_PLACE_BYTES;

@@ -1,4 +1,4 @@
-//! Models of a pair with a mailbox: letters, parcels and lines in one order.
+//! Models of a pair with a single-slot channel: messages, chunked eager messages and lines in one order.
 
 use fabric::{Header, Looked, Payload};
 use loom::sync::Arc;
@@ -11,14 +11,16 @@ use crate::memory::{Lines, Memory};
 use crate::ring::{Arrival, Consumer, Look, Producer};
 use crate::single_slot::SingleSlotChannel;
 
-/// Messages through the mailbox and the ring of a pair, in the order they were sent: the second goes through the ring,
-/// as the turn is the other's, and after its answer the third goes through the mailbox again.
+/// Messages through the single-slot channel and the ring of a pair, in the order they were sent: the second
+/// goes through the ring, as the turn is the other's, and after its answer the third goes through the
+/// single-slot channel again.
 #[test]
 fn the_mailbox_and_the_ring_keep_one_order() {
     mailbox_and_ring(next_of_both);
 }
 
-/// Messages through the mailbox and the ring of a pair come in the order they were sent to a receive that looks for itself, too.
+/// Messages through the single-slot channel and the ring of a pair come in the order they were sent to a
+/// receive that looks for itself, too.
 #[test]
 fn looks_keep_the_order_of_mailbox_and_ring() {
     mailbox_and_ring(look_at_both);
@@ -32,7 +34,7 @@ fn mailbox_and_ring(next: NextOfPair) {
         let theirs = memory.clone();
         let at = RING.bytes();
         let first = thread::spawn(move || {
-            // It hears by the mailbox alone.
+            // It hears by the single-slot channel alone.
             let (mailbox, consumer) = (SingleSlotChannel::new(at, beside(at)), Consumer::new(at, RING));
             let mut channel = Channel { producer: producer(RING), consumer, mailbox };
             channel.mailbox.reserved(64);
@@ -46,7 +48,7 @@ fn mailbox_and_ring(next: NextOfPair) {
             assert!(channel.post(&*theirs, &header(3), Payload::from(&[3u8; 33][..])));
         });
         let (mailbox, consumer) = (SingleSlotChannel::new(at, beside(at)), Consumer::new(0, RING));
-        // It answers by the mailbox alone.
+        // It answers by the single-slot channel alone.
         let mut channel = Channel { producer: Producer::new(at, RING), consumer, mailbox };
         channel.mailbox.reserved(64);
         channel.mailbox.accept();
@@ -63,8 +65,8 @@ fn mailbox_and_ring(next: NextOfPair) {
     });
 }
 
-/// A parcel of two pieces, a line behind it, and a letter over the parcel's lines, after which the next parcel comes: each is
-/// whole, and all are in order.
+/// A chunked eager message of two pieces, a line behind it, and a message over the chunked eager message's
+/// lines, after which the next chunked eager message comes: each is whole, and all are in order.
 #[test]
 fn parcels_go_in_turn_and_in_order_with_lines_and_letters() {
     model(|| {
@@ -127,12 +129,13 @@ fn post_parcel(producer: &mut Producer, mailbox: &mut SingleSlotChannel, memory:
     mailbox.sent_parcel(shelf);
 }
 
-/// Where the models have the shelf beside a mailbox.
+/// Where the models have the large-message buffer beside a single-slot channel.
 fn beside(mailbox_at: usize) -> usize {
     mailbox_at + 4 * LINE
 }
 
-/// Two who send parcels at the same time, twice: each has a shelf, and the second time that of the other.
+/// Two who send chunked eager messages at the same time, twice: each has a large-message buffer, and the
+/// second time that of the other.
 #[test]
 fn who_send_parcels_at_once_have_a_shelf_each() {
     model(|| {
@@ -167,7 +170,7 @@ fn who_send_parcels_at_once_have_a_shelf_each() {
     });
 }
 
-/// Takes a parcel of two pieces, all bytes of which are this one.
+/// Takes a chunked eager message of two pieces, all bytes of which are this one.
 fn take_parcel(consumer: &mut Consumer, mailbox: &mut SingleSlotChannel, memory: &Arc<Lines>, number: u8) {
     loop {
         let Some(arrival) = consumer.front(&**memory, mailbox.expected_parcels_at()).unwrap() else {
@@ -207,7 +210,8 @@ fn look_at_both(channel: &mut Channel, memory: &Arc<Lines>) -> Option<u8> {
     }
 }
 
-/// One side of a channel whose mailbox has its memory, with the first turn or the second; nothing goes through rings.
+/// One side of a channel whose single-slot channel has its memory, with the first turn or the second; nothing
+/// goes through rings.
 fn mailed(first: bool) -> Channel {
     let (producer, consumer) = (Producer::new(3 * LINE, RING), Consumer::new(3 * LINE, RING));
     let mut channel = Channel { producer, consumer, mailbox: SingleSlotChannel::new(0, 0) };
@@ -221,7 +225,7 @@ fn mailed(first: bool) -> Channel {
     channel
 }
 
-/// The next letter; it must have so many bytes of that number.
+/// The next message; it must have so many bytes of that number.
 fn take_letter(channel: &mut Channel, memory: &Lines, number: u8, bytes: usize) {
     while channel.mailbox.look(memory) != Look::Ready {
         thread::yield_now();

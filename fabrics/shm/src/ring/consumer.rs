@@ -21,7 +21,8 @@ pub struct Consumer {
     pub(super) bytes_left: usize,
     lines_unpublished: u32,
     units_unpublished: u32,
-    /// Where the next piece stands of a parcel that has begun; 0 where none has. And on which shelf it is.
+    /// Where the next piece stands of a chunked eager message that has begun; 0 where none has. And on which
+    /// large-message buffer it is.
     pub(super) parcel: usize,
     pub(super) shelf: Shelf,
     /// How long its pieces are.
@@ -43,21 +44,24 @@ impl Consumer {
         }
     }
 
-    /// On which shelf the parcel stands whose first piece is at the front, and up to where.
+    /// On which large-message buffer the chunked eager message stands whose first piece is at the front, and
+    /// up to where.
     pub fn parcel_begun(&self) -> Option<(Shelf, usize)> {
         (self.parcel != 0).then_some((self.shelf, self.parcel + self.bytes_left))
     }
 
-    /// From which shelf a parcel has come whole since this was asked.
+    /// From which large-message buffer a chunked eager message has come whole since this was asked.
     pub fn takes_parcel(&mut self) -> Option<Shelf> {
         (self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0).then_some(self.shelf)
     }
 
-    /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at` tells where a parcel
-    /// stands, on each shelf where it is the writer's turn to send one.
+    /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at`
+    /// tells where a chunked eager message stands, on each large-message buffer where it is the writer's turn
+    /// to send one.
     ///
     /// # Errors
-    /// [`ProtocolViolation`] when the line cannot have been written by a sane peer; the ring must not be read any further.
+    /// [`ProtocolViolation`] when the line cannot have been written by a sane peer; the ring must not be read
+    /// any further.
     #[inline]
     pub fn front(
         &mut self,
@@ -80,8 +84,8 @@ impl Consumer {
         self.decode(memory, line, what, Header { words }).map(Some)
     }
 
-    /// The whole message that stands at the front, where [`Consumer::look`] has found a line; `None` where that is
-    /// anything else. It stays there until [`Consumer::release`].
+    /// The whole message that stands at the front, where [`Consumer::look`] has found a line; `None` where
+    /// that is anything else. It stays there until [`Consumer::release`].
     #[inline(always)]
     pub fn whole(&self, memory: &impl Memory) -> Option<(Header, Piece)> {
         let line = self.spot.line();
@@ -93,7 +97,8 @@ impl Consumer {
         whole.then(|| (Header { words }, self.piece(line, bytes)))
     }
 
-    /// The header and the length of the payload of the message at the front, if it is whole in its line; it stays there.
+    /// The header and the length of the payload of the message at the front, if it is whole in its line; it
+    /// stays there.
     #[inline(always)]
     pub fn short(&self, memory: &impl Memory) -> Option<(Header, usize)> {
         let [what, words @ ..] = memory.take_front(self.spot.line());
@@ -102,8 +107,8 @@ impl Consumer {
         if short { Some((Header { words }, what as usize)) } else { None }
     }
 
-    /// Lends the payload of a message that [`Consumer::short`] has told of to `reader`, and gives its line back. The
-    /// answer is that of [`Consumer::release`].
+    /// Lends the payload of a message that [`Consumer::short`] has told of to `reader`, and gives its line
+    /// back. The answer is that of [`Consumer::release`].
     #[inline(always)]
     pub fn take_short(
         &mut self,
@@ -142,14 +147,14 @@ impl Consumer {
         self.spot.lines_passed
     }
 
-    /// Tells the writer that its reader looks into the mailbox from now on.
+    /// Tells the writer that its reader looks into the single-slot channel from now on.
     pub fn accept_mailbox(&self, memory: &impl Memory) {
         memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);
     }
 
-    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good part
-    /// of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it must be
-    /// woken, and [`MAILBOX_OFFERED`].
+    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good
+    /// part of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it
+    /// must be woken, and [`MAILBOX_OFFERED`].
     #[inline(always)]
     pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
         self.pass_line();
@@ -169,8 +174,8 @@ impl Consumer {
         self.lines_unpublished += 1;
     }
 
-    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. The answer is
-    /// that of `release`.
+    /// To be called when nothing stands at the front: there is time to tell the writer the rest, too. The
+    /// answer is that of `release`.
     #[inline]
     pub fn idle(&mut self, memory: &impl Memory) -> u32 {
         if self.lines_unpublished > 0 { self.publish(memory) } else { 0 }
@@ -233,7 +238,7 @@ impl Consumer {
             if self.parcel != 0 {
                 self.parcel_piece_bytes = parcel_piece_bytes(total.min(total_max) as usize) as u32;
             }
-            // A parcel may be of one piece.
+            // A chunked eager message may be of one piece.
             let total_min = if self.parcel == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
             if total <= total_min as u64 || total > total_max {
                 return Err(Wild::Total { bytes: total });

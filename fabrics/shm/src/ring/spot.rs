@@ -20,8 +20,8 @@ pub struct Spot {
     reached: u32,
 }
 
-/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it; nothing where it stands behind
-/// that area.
+/// Room in the data area: where it begins, and how much it takes, in units, with what is skipped before it;
+/// nothing where it stands behind that area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     pub start: u32,
@@ -56,9 +56,9 @@ impl Spot {
         self.lines_passed = self.lines_passed.wrapping_add(1);
     }
 
-    /// Where a piece goes. A short one has the room that belongs to its line, which is in the caches again after a lap of the lines, and takes
-    /// nothing of the data area. Another one stands in one part there: where the end of the area is too near, it starts over, and what is
-    /// left there counts as taken.
+    /// Where a piece goes. A short one has the room that belongs to its line, which is in the caches again
+    /// after a lap of the lines, and takes nothing of the data area. Another one stands in one part there:
+    /// where the end of the area is too near, it starts over, and what is left there counts as taken.
     pub fn span(&self, bytes: usize) -> Span {
         let RingShape { data_bytes, slot_bytes, .. } = self.shape;
         if bytes <= slot_bytes as usize {
@@ -75,8 +75,8 @@ impl Spot {
         self.at + (self.shape.data_at + span.start) as usize
     }
 
-    /// Moves the place in the data area behind `span`. A span of no units moves nothing. Once some of the area was used, all of it
-    /// is going to be.
+    /// Moves the place in the data area behind `span`. A span of no units moves nothing. Once some of the
+    /// area was used, all of it is going to be.
     #[inline(always)]
     pub fn pass(&mut self, memory: &impl Memory, span: Span, wanted: Use) {
         if span.units == 0 {

@@ -1,5 +1,5 @@
-//! One ring over heap memory, against a plain queue, at its edges, and between two threads. Nothing here needs a
-//! mapping, so all of it also runs under Miri.
+//! One ring over heap memory, against a plain queue, at its edges, and between two threads. Nothing here
+//! needs a mapping, so all of it also runs under Miri.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Whether a long message is sent at once, as a parcel or through the ring, where its receiver could read it.
+//! Whether a long message is sent at once, as a chunked eager message or through the ring, where its receiver
+//! could read it.
 
 use std::time::Instant;
 
@@ -40,7 +41,7 @@ impl Shm {
             && self.choices(lane).is_some_and(|choices| choices.ring.prefers_copies(&ways, bytes))
     }
 
-    /// Where a message of so many bytes can go as a parcel now, if there is memory for it.
+    /// Where a message of so many bytes can go as a chunked eager message now, if there is memory for it.
     fn shelf_for(&mut self, lane: ShmLane, bytes: usize) -> Option<Shelf> {
         if !(PARCEL_BYTES_MIN..=self.segment.layout().ring.parcel_bytes_max()).contains(&bytes) {
             return None;
@@ -75,7 +76,8 @@ impl Shm {
         true
     }
 
-    /// Posts what may be a parcel, as one or through the ring; some of what was found to be better sent at once is timed.
+    /// Posts what may be a chunked eager message, as one or through the ring; some of what was found to be
+    /// better sent at once is timed.
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = payload.bytes();
         let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
@@ -246,7 +248,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Two ends that have a mailbox, and whose turn it is.
+    /// Two ends that have a single-slot channel, and whose turn it is.
     fn mailed(seats: u32) -> Option<([Shm; 2], [ShmLane; 2])> {
         let (mut ends, lanes) = pair(seats, Some(Ways::COPIES))?;
         let mut kept = Kept(Vec::new(), Heap::new(0));
@@ -288,7 +290,8 @@ pub(super) mod tests {
             assert!(kept.0 == [payload], "{bytes} bytes came otherwise");
             from = 1 - from;
         }
-        // Nobody answers: what comes behind a parcel on each shelf that is free goes through the ring.
+        // Nobody answers: what comes behind a chunked eager message on each large-message buffer that is free
+        // goes through the ring.
         let payload = [1; 40 << 10];
         let beside = (from == 1).then_some(Shelf::Beside);
         for shelf in [Some(Shelf::Mailbox), beside, None] {
@@ -323,7 +326,8 @@ pub(super) mod tests {
         }
     }
 
-    /// What the receiver of these lines says, which no sane peer writes: of each the kind and bytes, and the first words of its payload.
+    /// What the receiver of these lines says, which no sane peer writes: of each the kind and bytes, and the
+    /// first words of its payload.
     fn wild(is_in_turn: bool, lines: &[(u32, [u32; 3])]) -> Option<String> {
         let (mut ends, lanes) = mailed(64)?;
         let ours = ends
@@ -409,7 +413,8 @@ pub(super) mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
 
-        /// Lines, letters, parcels and what goes through the ring keep the order of the pair, whoever sends and listens when.
+        /// Lines, messages, chunked eager messages and what goes through the ring keep the order of the pair,
+        /// whoever sends and listens when.
         #[test]
         fn all_ways_keep_one_order(steps in proptest::collection::vec((0..2_usize, 0..6_usize, 0..300_usize), 1..80)) {
             let Some((mut ends, lanes)) = mailed(4) else { return Ok(()) };

@@ -3,8 +3,9 @@
 use super::Shm;
 
 impl Shm {
-    /// Gives back the memory of the rings between the process of a seat, which has ended, and this one; and of those with others that
-    /// have ended a while ago, as these cannot. Nobody looks at them any more: this process sends nothing there, and hears nothing.
+    /// Gives back the memory of the rings between the process of a process slot, which has ended, and this
+    /// one; and of those with others that have ended a while ago, as these cannot. Nobody looks at them any
+    /// more: this process sends nothing there, and hears nothing.
     pub(super) fn release_rings(&self, seat: u32) {
         self.release_pair(self.here, seat);
         let others = self.lost.iter().rev().filter(|&&other| other != seat);
@@ -19,7 +20,8 @@ impl Shm {
     }
 }
 
-/// Of those who have died together, one after the other, each is buried here; this many before it may have been of its time.
+/// Of those who have died together, one after the other, each is buried here; this many before it may have
+/// been of its time.
 const OTHERS_MAX: usize = 8;
 
 #[cfg(all(test, not(miri)))]

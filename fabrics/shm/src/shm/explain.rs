@@ -28,7 +28,7 @@ pub enum PullExplained {
     Allowed,
     /// The settings keep from trying.
     SwitchedOff,
-    /// The peer has not taken its seat, or has left.
+    /// The peer has not taken its process slot, or has left.
     NobodyThere,
     /// It was tried and refused.
     Refused(Refusal),

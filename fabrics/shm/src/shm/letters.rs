@@ -1,12 +1,12 @@
-//! Letters: short messages that stand in a mailbox of the pair instead of its ring.
+//! Messages: short messages that stand in a single-slot channel of the pair instead of its ring.
 
 use super::{LINES_BEFORE_MAILBOX, Pair, Shm, ShmLane, wake_if_asleep};
 use crate::channel::Channel;
 use crate::layout::{LINE_PAYLOAD, MAILBOX_OFFERED, PAGE, WAITING};
 
 impl Shm {
-    /// Offers the pair's mailbox once both have spoken for a while, sees whether it was accepted, and gets it memory
-    /// for a payload of so many bytes. Where there is no memory, rings do.
+    /// Offers the pair's single-slot channel once both have spoken for a while, sees whether it was accepted,
+    /// and gets it memory for a payload of so many bytes. Where there is no memory, rings do.
     pub(super) fn attend_mailbox(&mut self, lane: ShmLane, bytes: usize) {
         let memory = self.segment.memory();
         let pair = &mut self.pairs[lane.index as usize];

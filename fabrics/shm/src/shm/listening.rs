@@ -26,7 +26,7 @@ impl Shm {
         });
     }
 
-    /// Where the pair with a seat is, on which `peer` sits; it is made where there is none.
+    /// Where the pair with a process slot is, on which `peer` sits; it is made where there is none.
     pub(super) fn pair_with(&mut self, seat: u32, peer: Peer) -> u32 {
         let place = &mut self.by_seat[seat as usize];
         if *place == NOWHERE {

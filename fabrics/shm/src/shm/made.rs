@@ -1,4 +1,5 @@
-//! Messages that are made where the receiver reads them: in a line, in the mailbox, or in the data area of the ring.
+//! Messages that are made where the receiver reads them: in a line, in the single-slot channel, or in the
+//! data area of the ring.
 
 use fabric::{Fabric, Header, Posted, UserMemory};
 

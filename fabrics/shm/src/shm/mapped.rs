@@ -12,7 +12,8 @@ impl Shm {
         self.heap.clone()
     }
 
-    /// Fills `into` with what the peer has at `at` of the file and `offset` behind it, of `bytes` bytes in all.
+    /// Fills `into` with what the peer has at `at` of the file and `offset` behind it, of `bytes` bytes in
+    /// all.
     pub(super) fn pull_mapped(
         &mut self,
         lane: ShmLane,

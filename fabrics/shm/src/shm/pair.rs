@@ -23,7 +23,7 @@ pub(super) struct Pair {
     /// The peer has spoken, and is not lost: its ring is polled.
     pub(super) is_heard: bool,
     pub(super) pull: Cell<Pull>,
-    /// There was no memory for a parcel; nobody asks again.
+    /// There was no memory for a chunked eager message; nobody asks again.
     pub(super) parcels_refused: bool,
     landing: Option<Landing>,
     /// How long messages go, once there was one.
@@ -55,7 +55,7 @@ pub(super) struct Landing {
 }
 
 impl Pair {
-    /// The process on seat `here` and that on seat `there`, which is `peer`.
+    /// The process on process slot `here` and that on process slot `there`, which is `peer`.
     pub(super) fn new(layout: &Layout, here: u32, there: u32, peer: Peer) -> Pair {
         Pair {
             peer,
@@ -94,7 +94,8 @@ impl Pair {
         self.choices.as_ref().map_or(ways.copied_byte_ns, |choices| choices.ring.copied_byte_ns(ways))
     }
 
-    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer says.
+    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer
+    /// says.
     #[inline]
     pub(super) fn listen(
         &mut self,

@@ -48,7 +48,7 @@ mod tests {
         shm.call_roll();
     }
 
-    /// Leaves everything as a process does that is killed: its seat as it was, and its lock gone.
+    /// Leaves everything as a process does that is killed: its process slot as it was, and its lock gone.
     fn kill(shm: Shm, witness: &Shm) {
         let (segment, number, seat, sitter) = (shm.segment.clone(), shm.here, shm.seat, shm._probe.sitter());
         drop(shm);

@@ -1,5 +1,5 @@
-//! Garbage, texts cut short, texts with more behind them and silence, at every state of a handshake and after it, at
-//! either end of it. A job that is under way meanwhile does not notice.
+//! Garbage, texts cut short, texts with more behind them and silence, at every state of a handshake and after
+//! it, at either end of it. A job that is under way meanwhile does not notice.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -69,8 +69,8 @@ fn nothing_said_at_any_state_reaches_the_job() {
     }
 }
 
-/// How many messages are heard of the guest, and whether its end is told: only somebody who has proved itself is a
-/// peer that can be lost.
+/// How many messages are heard of the guest, and whether its end is told: only somebody who has proved itself
+/// is a peer that can be lost.
 fn due(deed: Deed, state: Until) -> (usize, usize) {
     match deed {
         Deed::Slowly => (1, 0),

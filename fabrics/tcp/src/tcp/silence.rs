@@ -1,6 +1,6 @@
-//! Hosts that have gone without a word: who has sent them something and hears nothing, not even that it has come, takes their
-//! processes for dead after a while (`WEFT_NODE_TIMEOUT`). A host answers as long as it runs, whatever its processes do. Idle
-//! connections are probed by the kernel.
+//! Hosts that have gone without a word: who has sent them something and hears nothing, not even that it has
+//! come, takes their processes for dead after a while (`WEFT_NODE_TIMEOUT`). A host answers as long as it
+//! runs, whatever its processes do. Idle connections are probed by the kernel.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,12 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// A look that found so much unanswered; how long the host has been silent, where that is longer than the limit.
+    /// A look that found so much unanswered; how long the host has been silent, where that is longer than the
+    /// limit.
     ///
-    /// One question may be lost on the way, or not be answered yet, however long it is since the last answer: where nobody there
-    /// reads, the kernel asks less and less often. And two looks with something unanswered may be far apart, with answers between them:
-    /// who computes does not look.
+    /// One question may be lost on the way, or not be answered yet, however long it is since the last answer:
+    /// where nobody there reads, the kernel asks less and less often. And two looks with something unanswered
+    /// may be far apart, with answers between them: who computes does not look.
     pub(crate) fn longer_than(
         &mut self,
         limit: Duration,
@@ -68,7 +69,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(90);
 
-    /// What looks come to, each so many seconds after the first, with so many questions unanswered and the last answer so old.
+    /// What looks come to, each so many seconds after the first, with so many questions unanswered and the
+    /// last answer so old.
     fn looks(looks: &[(u64, u32, u64)]) -> Vec<Option<u64>> {
         let (mut silence, first) = (Silence::default(), Instant::now());
         let look = |&(second, times, last): &(u64, u32, u64)| {
@@ -91,7 +93,8 @@ mod tests {
         assert_eq!(found, [None, None, None, None, Some(90)]);
     }
 
-    /// A connection that was idle, or whose receiver has no room, for minutes: the last answer is old, and one question is on its way.
+    /// A connection that was idle, or whose receiver has no room, for minutes: the last answer is old, and
+    /// one question is on its way.
     #[test]
     fn one_question_that_was_lost_is_no_silence() {
         assert_eq!(looks(&[(0, 1, 600), (91, 1, 691), (119, 2, 719), (239, 0, 0)]), [None, None, None, None]);

@@ -9,8 +9,8 @@ fabric::conformance!(Tcp);
 impl Pair for Tcp {
     type Fabric = Tcp;
 
-    /// Two ends that have met, so that the suite's first message goes straight through. How they meet is tested
-    /// apart.
+    /// Two ends that have met, so that the suite's first message goes straight through. How they meet is
+    /// tested apart.
     fn pair() -> (Tcp, Tcp) {
         let (mut left, mut right) = (open(0), open(1));
         left.connect(Peer(1), &right.address()).expect("a lane");

@@ -1,8 +1,8 @@
 //! How it is found out which connection has something.
 //!
-//! Few connections are read in turn, and the poller does not watch them: each message would pay 5 % for that. Many are
-//! watched, and the poller is asked who has something, which costs a call for each message. Even among many, one
-//! often speaks alone for a while; it becomes the *favourite*, which is read directly again.
+//! Few connections are read in turn, and the poller does not watch them: each message would pay 5 % for that.
+//! Many are watched, and the poller is asked who has something, which costs a call for each message. Even
+//! among many, one often speaks alone for a while; it becomes the *favourite*, which is read directly again.
 
 use super::*;
 
@@ -77,8 +77,8 @@ impl Tcp {
         }
     }
 
-    /// Has the poller watch a link exactly for what is to be known of it: nothing where it is read directly, and
-    /// room in the socket only as long as there is none.
+    /// Has the poller watch a link exactly for what is to be known of it: nothing where it is read directly,
+    /// and room in the socket only as long as there is none.
     pub(super) fn watch(&mut self, index: u32) {
         let link = &mut self.links[index as usize];
         let State::Open(open) = &link.state else { return };
@@ -152,7 +152,8 @@ impl Favourite {
 /// Up to this many connections are read directly; beyond, one call that asks which of them has something is
 /// cheaper.
 pub(super) const DIRECT_MAX: usize = 4;
-/// While connections are read directly, every so many turns the poller is asked who knocks. Costs 1 % of a turn.
+/// While connections are read directly, every so many turns the poller is asked who knocks. Costs 1 % of a
+/// turn.
 pub(super) const POLLER_TURNS: usize = 32;
 /// While the favourite talks, every so many turns the poller is asked who else does.
 const TURNS_OF_FAVOURITE: usize = 4;

@@ -1,8 +1,9 @@
-//! Calls each function of `inline.rs` and its original with the same arguments, and compares which operation each has
-//! called with what.
+//! Calls each function of `inline.rs` and its original with the same arguments, and compares which operation
+//! each has called with what.
 //!
-//! The object they get is no provider's: all of its tables hold functions that write down their arguments. What C hands
-//! over comes in registers and on the stack as the operation's own type says, so each recorder has that type.
+//! The object they get is no provider's: all of its tables hold functions that write down their arguments.
+//! What C hands over comes in registers and on the stack as the operation's own type says, so each recorder
+//! has that type.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -24,10 +25,12 @@ pub fn compare(library: &Path) {
     let object = Recorder::new();
     macro_rules! same {
         ($name:ident($($argument:expr),*) -> $type:ty) => {{
-            // SAFETY: the recorder has every table that any of these looks into, and its operations take all arguments.
+            // SAFETY: the recorder has every table that any of these looks into, and its operations take all
+            // arguments.
             let ours = unsafe { inline::$name($($argument),*) };
             let ours = (ours as u64, CALLED.take());
-            // SAFETY: bindgen made this function of the header's; it takes and answers what the original does.
+            // SAFETY: bindgen made this function of the header's; it takes and answers what the original
+            // does.
             let theirs = unsafe {
                 let original: $type = originals.get(concat!(stringify!($name), "__extern\0"));
                 original($($argument),*)

@@ -1,7 +1,8 @@
 //! Holds the committed bindings, and the functions of `inline.rs`, against the headers that are installed.
 //!
-//! Where libclang, a C compiler or headers of the right version are not there, the tests say so and pass; `ci/setup`
-//! installs all of them. `sys/libfabric-sys/generate` runs the first test so that it writes instead of comparing.
+//! Where libclang, a C compiler or headers of the right version are not there, the tests say so and pass;
+//! `ci/setup` installs all of them. `sys/libfabric-sys/generate` runs the first test so that it writes
+//! instead of comparing.
 
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ fn the_inlines_call_as_the_originals_do() {
     calls::compare(&compile(folder.path()));
 }
 
-/// The bindings as bindgen writes them now; beside them, in C, the header's inline functions under other names.
+/// The bindings as bindgen writes them now; beside them, in C, the header's inline functions under other
+/// names.
 fn generate(folder: &Path) -> Option<String> {
     let flags = flags()?;
     std::fs::write(folder.join("wanted.h"), HEADER).unwrap();

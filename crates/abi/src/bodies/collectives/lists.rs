@@ -240,8 +240,8 @@ pub fn mpi_alltoallv(
     way.call(comm, describe)
 }
 
-/// The pieces that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is 0 needs no datatype:
-/// many programs have `MPI_DATATYPE_NULL` there.
+/// The pieces that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is 0
+/// needs no datatype: many programs have `MPI_DATATYPE_NULL` there.
 pub(crate) fn listed_with_types(
     runtime: &'static Runtime,
     entries: Entries<'_>,

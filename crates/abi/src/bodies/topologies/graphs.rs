@@ -261,8 +261,8 @@ pub fn mpi_dist_graph_neighbors_count(
     })
 }
 
-/// The edges of a distributed graph that lead to and from this process: the first ones, where there is room for fewer
-/// than there are.
+/// The edges of a distributed graph that lead to and from this process: the first ones, where there is room
+/// for fewer than there are.
 pub fn mpi_dist_graph_neighbors(
     comm: MPI_Comm,
     maxindegree: c_int,

@@ -1,7 +1,8 @@
-//! Exchanges between the neighbours of a topology (MPI 5.0 §8.6 to §8.8), in each of their [ways](crate::bodies::ways).
+//! Exchanges between the neighbours of a topology (MPI 5.0 §8.6 to §8.8), in each of their
+//! [ways](crate::bodies::ways).
 //!
-//! What lies beyond an open border is nobody: nothing is sent there, and the block that would come from there stays as
-//! it is.
+//! What lies beyond an open border is nobody: nothing is sent there, and the block that would come from there
+//! stays as it is.
 
 use std::ffi::c_int;
 

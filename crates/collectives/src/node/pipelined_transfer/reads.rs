@@ -1,5 +1,5 @@
-//! An exchange in which each of two members reads what the other has out of its memory (decisions/0005): no data is written but where it
-//! belongs. Each is told where to read, and then that the other has read.
+//! An exchange in which each of two members reads what the other has out of its memory (decisions/0005): no
+//! data is written but where it belongs. Each is told where to read, and then that the other has read.
 
 use fabric::slots::Slots;
 use fabric::{Payload, UserMemory};
@@ -9,8 +9,8 @@ use super::super::{Fault, Result, SegmentMember};
 use super::{OwnBlockCopy, PipelinedTransfer};
 
 impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
-    /// Reads what is to be gotten, and keeps what this member has for itself. The answer is what is left to be given and to be gotten, since reads
-    /// were refused: the same at both, as seen from each.
+    /// Reads what is to be gotten, and keeps what this member has for itself. The answer is what is left to
+    /// be given and to be gotten, since reads were refused: the same at both, as seen from each.
     pub(in crate::node) fn read_and_finish(
         &mut self,
         what: &PairExchange,
@@ -26,7 +26,8 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
             }
             Err(error) => {
                 let visit = &self.visit;
-                // The other one may be reading what the program is going to change. Who is in another operation is not.
+                // The other one may be reading what the program is going to change. Who is in another
+                // operation is not.
                 if visit.of.is_closed() {
                     visit.board().withdraw();
                 }
@@ -35,7 +36,8 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         }
     }
 
-    /// Whether this member has read, and the other one. Where what the other has told is not what was to come, that is told by who finishes.
+    /// Whether this member has read, and the other one. Where what the other has told is not what was to
+    /// come, that is told by who finishes.
     fn read_theirs(
         &mut self,
         kept: Option<(usize, Payload<'static>)>,
@@ -76,14 +78,15 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         })
     }
 
-    /// Gives that word as the next piece. Where what the other has told is not what was to come, it learns of it: neither has anything left to
-    /// give then.
+    /// Gives that word as the next chunk. Where what the other has told is not what was to come, it learns of
+    /// it: neither has anything left to give then.
     fn tell(&mut self, word: u64) -> Result<()> {
         let told_bytes = if self.failed.is_some() { MISFIT as usize } else { self.lengths.gives };
         self.give_this(told_bytes, Some(Payload::from(&word.to_ne_bytes()[..])))
     }
 
-    /// Takes the word that is the next piece; `None` where what comes is not what was to come, and has no such piece perhaps.
+    /// Takes the word that is the next chunk; `None` where what comes is not what was to come, and has no
+    /// such chunk perhaps.
     fn hear(&mut self) -> Result<Option<u64>> {
         let mut word = None;
         if self.taken == self.coming {

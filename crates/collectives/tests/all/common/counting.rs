@@ -101,9 +101,9 @@ fn gone(
     awaited.is_empty()
 }
 
-/// Walks back from the end of some ranks' schedules along the messages that they waited for, without making those of the
-/// others: the length of a chain of messages, each of which is sent after the one before has come. No chain
-/// can be longer than [`rounds`]; where all ranks do the same, none is shorter.
+/// Walks back from the end of some ranks' schedules along the messages that they waited for, without making
+/// those of the others: the length of a chain of messages, each of which is sent after the one before has
+/// come. No chain can be longer than [`rounds`]; where all ranks do the same, none is shorter.
 pub struct Walk<'a> {
     schedule: &'a dyn Fn(u32) -> Schedule,
     known: HashMap<u32, Rc<Schedule>>,
@@ -154,7 +154,8 @@ fn is_wait(step: &Step) -> bool {
     matches!(step, Step::Wait | Step::WaitReceived)
 }
 
-/// The steps between the last wait before `position` that something was received for, and the one before that.
+/// The steps between the last wait before `position` that something was received for, and the one before
+/// that.
 fn last_wait(schedule: &Schedule, position: usize) -> Option<(usize, usize)> {
     let steps = &schedule.steps;
     let mut end = match position == steps.len() {

@@ -1,8 +1,8 @@
 //! Ranks that die at a step that is given, and all that must hold then (decision 0013).
 //!
-//! Each rank is a program that does what programs do that go on: an operation; was it good everywhere? and if not, another
-//! communicator of those who live, and the next operation there. The ranks are not brought in step: one may be in the next
-//! operation while another has still to learn of the failure.
+//! Each rank is a program that does what programs do that go on: an operation; was it good everywhere? and if
+//! not, another communicator of those who live, and the next operation there. The ranks are not brought in
+//! step: one may be in the next operation while another has still to learn of the failure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub struct Story {
     pub has_succeeded: Vec<bool>,
 }
 
-/// Runs the operation with nobody dying, and then once for each step of each rank, at which that one dies. The answer is how
-/// many deaths that were. `after` says what else must hold.
+/// Runs the operation with nobody dying, and then once for each step of each rank, at which that one dies.
+/// The answer is how many deaths that were. `after` says what else must hold.
 pub fn each_step(case: &Case, weather: Weather, after: impl Fn(&Story, Death)) -> u64 {
     let whole = story(case, weather, &[]);
     assert!(whole.has_succeeded.iter().all(|good| *good), "{}: nobody has died", case.what);
@@ -291,7 +291,8 @@ impl Program {
         Stage::Learning(failed)
     }
 
-    /// Rule D4: where a failure is known, no collective operation of the communicator succeeds any more, nor does it begin.
+    /// Rule D4: where a failure is known, no collective operation of the communicator succeeds any more, nor
+    /// does it begin.
     fn nothing_goes_on(&mut self, engine: &mut Engine<Simulated>, name: &str) {
         let at = self.living.iter().position(|rank| *rank == self.here).expect("it lives");
         let schedule = barrier(&Shape::new(Rank(at as u32), self.living.len() as u32));
@@ -302,7 +303,8 @@ impl Program {
         self.old.push(late);
     }
 
-    /// What those who live do next: a sum in a communicator of their own, or a gathering that leaves the places of the dead.
+    /// What those who live do next: a sum in a communicator of their own, or a gathering that leaves the
+    /// places of the dead.
     fn next_operation(&self, case: &Case) -> Attempt {
         let size = self.living.len() as u32;
         let at = self.living.iter().position(|rank| *rank == self.here).expect("it lives");
@@ -372,7 +374,8 @@ impl Attempt {
         self.execution.is_settled()
     }
 
-    /// Who succeeds has the part of everybody; who does not, has nothing written where nothing is ever written.
+    /// Who succeeds has the part of everybody; who does not, has nothing written where nothing is ever
+    /// written.
     fn check(&self, name: &str, is_good: bool, here: u32) {
         let got = self.output.payload().to_vec();
         if is_good {

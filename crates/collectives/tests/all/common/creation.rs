@@ -1,5 +1,6 @@
-//! What the members of a new communicator send each other, as `weft` does it: the agreement on a context, and for a
-//! split the choices that go to the root and the parts that come back. Run on the simulated fabric, and counted.
+//! What the members of a new communicator send each other, as `weft` does it: the agreement on a context, and
+//! for a split the choices that go to the root and the parts that come back. Run on the simulated fabric, and
+//! counted.
 
 use collectives::{Operator, Rank, Schedule, Shape, Step, allreduce, gather, scatter};
 use fabric::simulated::Weather;

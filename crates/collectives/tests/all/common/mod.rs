@@ -1,5 +1,5 @@
-//! What the tests of this crate share: a job on the simulated fabric that runs schedules, and a check of schedules
-//! that needs no fabric at all.
+//! What the tests of this crate share: a job on the simulated fabric that runs schedules, and a check of
+//! schedules that needs no fabric at all.
 #![allow(dead_code)] // each test file uses its own part
 
 pub mod cases;

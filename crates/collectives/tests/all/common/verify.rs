@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use collectives::{Buffer, Rank, Schedule, Span, Step};
 
-/// Panics unless every send has its receive, nothing waits for itself, and no step touches what is on its way.
+/// Panics unless every send has its receive, nothing waits for itself, and no step touches what is on its
+/// way.
 pub fn verify(what: &str, schedules: &[Schedule]) {
     for (rank, schedule) in schedules.iter().enumerate() {
         check_hazards(&format!("{what}: rank {rank}"), schedule);
@@ -67,8 +68,8 @@ fn check_hazards(what: &str, schedule: &Schedule) {
     }
 }
 
-/// Runs the schedules as if no message were ever sent before its receive is posted: whoever waits, waits for both
-/// sides.
+/// Runs the schedules as if no message were ever sent before its receive is posted: whoever waits, waits for
+/// both sides.
 fn check_progress(what: &str, schedules: &[Schedule]) {
     let mut begun = HashMap::<(u32, u32, bool), usize>::new();
     let mut awaited = vec![Vec::new(); schedules.len()];

@@ -20,7 +20,8 @@ pub(super) struct State {
     pub(super) trouble: Trouble,
     pub(super) accesses: Vec<u64>,
     pub(super) has_died: Option<usize>,
-    /// One member has called something else, and somebody has done all of its program: others may wait for it in vain.
+    /// One member has called something else, and somebody has done all of its program: others may wait for it
+    /// in vain.
     pub(super) is_closed: bool,
     /// Whether another member goes on wherever one may, or only where one waits.
     pub(super) is_stormy: bool,

@@ -71,8 +71,8 @@ fn what_one_has_heard_of_a_revocation_reaches_all_though_who_revoked_has_died() 
     }
 }
 
-/// The rank that revokes dies at each of its steps. Another rank that has heard of the revocation revokes as well, as programs do, and makes
-/// no further call: all who live learn of it.
+/// The rank that revokes dies at each of its steps. Another rank that has heard of the revocation revokes as
+/// well, as programs do, and makes no further call: all who live learn of it.
 #[test]
 fn who_has_heard_of_a_revocation_and_revokes_tells_all() {
     let mut heard = 0;
@@ -93,7 +93,8 @@ fn who_has_heard_of_a_revocation_and_revokes_tells_all() {
     assert!(heard > 0);
 }
 
-/// What is left, after each number of steps in each of some storms, where member 0 has revoked and has died over it.
+/// What is left, after each number of steps in each of some storms, where member 0 has revoked and has died
+/// over it.
 fn where_who_revokes_dies(
     size: u32,
 ) -> impl Iterator<Item = (String, Vec<Engine<Simulated>>, Vec<Arc<Standing>>)> {
@@ -132,7 +133,8 @@ fn who_hears_of_a_revocation_ends_what_it_waits_for_and_tells_others_with_its_ne
     assert_eq!(world.network.messages(), sent + 1, "the next one");
 }
 
-/// All members agree, one after the other or at once, some of them are killed meanwhile; the decisions are those of one mind.
+/// All members agree, one after the other or at once, some of them are killed meanwhile; the decisions are
+/// those of one mind.
 #[test]
 fn agreements_end_alike_at_all_who_live() {
     for seed in 0..if cfg!(miri) { 1 } else { 300u64 } {

@@ -208,6 +208,6 @@ pub(super) fn check_apart(local: &Group, remote: &Group) -> Result<()> {
     }
 }
 
-/// What the leaders tell each other at first: how many numbers, and the first of them. Groups that are a few runs need
-/// no second message.
+/// What the leaders tell each other at first: how many numbers, and the first of them. Groups that are a few
+/// runs need no second message.
 const CARD_NUMBERS: usize = 32;

@@ -9,7 +9,8 @@ use messaging::{Engine, Envelope, Failure, Pattern, Rank, Receiving, RequestId};
 
 use super::{Layout, NOTICE_BYTES, Receiver, TAGS_END, TAGS_START, check_size};
 
-/// What a communicator knows of partitioned operations: the tags that its own sends use, and the notices of others.
+/// What a communicator knows of partitioned operations: the tags that its own sends use, and the notices of
+/// others.
 #[derive(Default)]
 pub(in crate::communicator) struct Notices {
     pub(super) blocks: Mutex<Blocks>,

@@ -10,8 +10,9 @@ use super::{IN_PLACE, WITH_ALL};
 pub enum CollectiveMode {
     /// Each what it has seen itself.
     Local,
-    /// All the same: it has succeeded at all of them, or at none. Each operation costs an agreement more; operations that were
-    /// planned, copies that are made beside, and those of inter-communicators are as with [`CollectiveMode::Local`].
+    /// All the same: it has succeeded at all of them, or at none. Each operation costs an agreement more;
+    /// operations that were planned, copies that are made beside, and those of inter-communicators are as
+    /// with [`CollectiveMode::Local`].
     Atomic,
 }
 
@@ -42,7 +43,8 @@ pub struct FtModes {
 pub struct RecoverFlags {
     /// All that was made from the world recovers with it ([`Communicator::recover_all`]).
     pub all: bool,
-    /// What [`FtMode::Shrink`] makes comes into the place of what was there ([`Communicator::recover_in_place`]).
+    /// What [`FtMode::Shrink`] makes comes into the place of what was there
+    /// ([`Communicator::recover_in_place`]).
     pub in_place: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Operations of two in which one gives, by costs that choose other schedules than the built-in ones: where one member passes its
-//! data as a message without looking at the schedule, the other one's schedule takes it.
+//! Operations of two in which one gives, by costs that choose other schedules than the built-in ones: where
+//! one member passes its data as a message without looking at the schedule, the other one's schedule takes
+//! it.
 
 use collectives::{Collective, Operator, Reduction, Rooted};
 use fabric::{Payload, UserMemory};

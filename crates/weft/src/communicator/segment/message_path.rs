@@ -1,12 +1,15 @@
-//! Members that do not mean the same operation: one is on the board, and another sends messages, or writes nothing.
+//! Members that do not mean the same operation: one is on the collective segment, and another sends messages,
+//! or writes nothing.
 //!
-//! Each member says in its place on the board how many operations by messages it has begun, when it begins one; and where it stands
-//! on the board, when it has to wait long. All members begin all operations in one order, and what one has begun before
-//! it is seen by who sees what it does later. So who waits for somebody finds out that this one has gone past, or has
-//! passed over, what both should be doing; and nobody else has to do anything for that.
+//! Each member says in its place on the collective segment how many operations by messages it has begun, when
+//! it begins one; and where it stands on the collective segment, when it has to wait long. All members begin
+//! all operations in one order, and what one has begun before it is seen by who sees what it does later. So
+//! who waits for somebody finds out that this one has gone past, or has passed over, what both should be
+//! doing; and nobody else has to do anything for that.
 //!
-//! Who finds that out in an operation by messages gives it up, and so does who gets a message of another length. It says so in its
-//! place as well, since others wait for messages that it would have sent later: these give up in their turn.
+//! Who finds that out in an operation by messages gives it up, and so does who gets a message of another
+//! length. It says so in its place as well, since others wait for messages that it would have sent later:
+//! these give up in their turn.
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +31,8 @@ impl Communicator {
     /// An operation by messages begins, is counted, and may be waited for.
     #[inline]
     pub(in crate::communicator) fn tell_board(&self) {
-        // What is closed begins nothing, and who has not heard of that waits for it on the board.
+        // What is closed begins nothing, and who has not heard of that waits for it on the collective
+        // segment.
         if let Some(bulletin) = self.bulletin()
             && !self.inner.standing.is_closed()
             && !bulletin.begun.no_more.load(Ordering::Relaxed)
@@ -37,7 +41,7 @@ impl Communicator {
         }
     }
 
-    /// How many operations by messages were begun since there is a board.
+    /// How many operations by messages were begun since there is a collective segment.
     pub(super) fn by_messages(&self, bulletin: &SegmentHandle) -> u32 {
         self.by_messages_at_all().wrapping_sub(bulletin.by_messages_before)
     }
@@ -47,7 +51,8 @@ impl Communicator {
         blocking.load(Ordering::Relaxed).wrapping_add(begun.load(Ordering::Relaxed))
     }
 
-    /// Where this member stands, which has just begun an operation by messages; `None` where there is no board.
+    /// Where this member stands, which has just begun an operation by messages; `None` where there is no
+    /// collective segment.
     fn stage(&self) -> Option<CollectiveProgress> {
         let bulletin = self.bulletin()?;
         let mut turn = bulletin.turn.try_hold().filter(|turn| !turn.has_left)?;
@@ -63,7 +68,8 @@ impl Communicator {
         Watch { stage: self.stage(), looks: 0 }
     }
 
-    /// Gives an operation up that waits for messages of a member, or for it to receive, which has gone on without it.
+    /// Gives an operation up that waits for messages of a member, or for it to receive, which has gone on
+    /// without it.
     #[cold]
     fn give_up_if_elsewhere(
         &self,
@@ -78,7 +84,8 @@ impl Communicator {
         }
         let is_elsewhere = |rank| bulletin.takes_no_part(rank, stage);
         let found = execution.partners().find(|(_, with)| is_elsewhere(*with));
-        // What was left may be others' by now, and its words are theirs then: whoever sees one of them sees this.
+        // What was left may be others' by now, and its words are theirs then: whoever sees one of them sees
+        // this.
         if bulletin.begun.no_more.load(Ordering::Relaxed) {
             return;
         }
@@ -130,7 +137,8 @@ impl Watch {
         self.looks.is_multiple_of(LOOKS_PER_WATCH)
     }
 
-    /// The operation has failed. Where its members do not mean the same, those who wait for this one are told so.
+    /// The operation has failed. Where its members do not mean the same, those who wait for this one are told
+    /// so.
     #[cold]
     pub(in crate::communicator) fn tell_of(&self, of: &Communicator, failed: &Failed) {
         let is_mismatch = matches!(failed.cause, Cause::Mismatch { .. } | Cause::Elsewhere);
@@ -139,8 +147,8 @@ impl Watch {
         }
     }
 
-    /// What has failed waits until nothing of it is under way any more: looks, once in a few times, for messages that nobody will
-    /// receive.
+    /// What has failed waits until nothing of it is under way any more: looks, once in a few times, for
+    /// messages that nobody will receive.
     #[cold]
     pub(in crate::communicator) fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
         if self.is_due()
@@ -158,20 +166,21 @@ impl SegmentHandle {
         self.has_passed_over(rank, stage) || self.board.has_given_up(rank.0, stage.by_messages)
     }
 
-    /// Whether a member is in a later operation on the board, and has not begun the last one by messages.
+    /// Whether a member is in a later operation on the collective segment, and has not begun the last one by
+    /// messages.
     fn has_passed_over(&self, rank: Rank, stage: CollectiveProgress) -> bool {
         self.board.has_passed_over(rank.0, stage.number, stage.by_messages)
     }
 
-    /// Whether a member has not written its entry for an operation on the board, and never will: it is through with it, or waits in it,
-    /// or has begun an operation by messages that comes later.
+    /// Whether a member has not written its slot for an operation on the collective segment, and never will:
+    /// it is through with it, or waits in it, or has begun an operation by messages that comes later.
     pub(super) fn will_not_write(&self, rank: Rank, stage: CollectiveProgress) -> bool {
         self.board.will_not_write(rank.0, stage.number, stage.by_messages)
     }
 }
 
-/// A wait for a message looks so often before it is looked whether it can come: seldom enough to cost nothing, and often enough
-/// for one that sleeps between looks.
+/// A wait for a message looks so often before it is looked whether it can come: seldom enough to cost
+/// nothing, and often enough for one that sleeps between looks.
 pub(super) const LOOKS_PER_WATCH: u32 = 16;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Operations on a board that were begun, and go on beside what the program does.
+//! Operations on a collective segment that were begun, and go on beside what the program does.
 //!
-//! A member writes its entry when it begins one, so nobody waits for another's next call: with the last member that begins it,
-//! all there is to do for the others is to look. Each is through with it when it has looked at all entries that are for it, in
-//! any order; so it says to be through with what is before the oldest that it is not through with.
+//! A member writes its slot when it begins one, so nobody waits for another's next call: with the last member
+//! that begins it, all there is to do for the others is to look. Each is through with it when it has looked
+//! at all slots that are for it, in any order; so it says to be through with what is before the oldest that
+//! it is not through with.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,8 +30,9 @@ use crate::process::WaitsFor;
 #[derive(Default)]
 pub(super) struct Begun {
     count: AtomicUsize,
-    /// No operation follows, blocking or not: with the last that is under way this member leaves the board. Apart from the turn,
-    /// which a thread that begins a blocking operation has to find free.
+    /// No operation follows, blocking or not: with the last that is under way this member leaves the
+    /// collective segment. Apart from the turn, which a thread that begins a blocking operation has to find
+    /// free.
     pub(super) no_more: AtomicBool,
     underway: Mutex<Numbers>,
     /// Where contributions are combined.
@@ -52,7 +54,8 @@ impl Begun {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that it has ended.
+    /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that
+    /// it has ended.
     pub(super) fn is_busy_still(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
@@ -89,7 +92,7 @@ impl Begun {
 struct Beside {
     of: Communicator,
     part: Part,
-    /// Whether this member has said on the board that it may sleep.
+    /// Whether this member has said on the collective segment that it may sleep.
     is_awaiting: bool,
     id: RequestId,
     ended: Arc<Ended>,
@@ -106,7 +109,7 @@ pub(super) struct Part {
     looks: u32,
 }
 
-/// The next operation on the board, which is to go on beside.
+/// The next operation on the collective segment, which is to go on beside.
 pub(in crate::communicator) struct Next<'a> {
     of: &'a Communicator,
     bulletin: &'a SegmentHandle,
@@ -115,8 +118,8 @@ pub(in crate::communicator) struct Next<'a> {
 }
 
 impl Communicator {
-    /// The next operation on the board, where there is one already and the operation fits; an error where another thread is in
-    /// one. `None`: nothing has happened.
+    /// The next operation on the collective segment, where there is one already and the operation fits; an
+    /// error where another thread is in one. `None`: nothing has happened.
     pub(in crate::communicator) fn next_on_board(&self, collective: Collective) -> Option<Result<Next<'_>>> {
         let bulletin = self.bulletin()?;
         if self.inner.standing.is_closed() {
@@ -131,7 +134,8 @@ impl Communicator {
         Some(Ok(Next { of: self, bulletin, turn, plan }))
     }
 
-    /// What is due before an operation is begun: a turn of progress, as a program may do nothing else, and a renewal. `None` where it goes by messages.
+    /// What is due before an operation is begun: a turn of progress, as a program may do nothing else, and a
+    /// renewal. `None` where it goes by messages.
     #[inline]
     pub(super) fn prepare_to_begin(&self, bulletin: &SegmentHandle, turn: &mut SegmentState) -> Option<()> {
         let number = turn.credit.next();
@@ -144,8 +148,9 @@ impl Communicator {
         }
     }
 
-    /// Renews this member's places before the operation of that number begins, if all others are through with what was before. Nobody waits
-    /// for them here, so it may stay owed; `None` where it was owed for as long as can be.
+    /// Renews this member's places before the operation of that number begins, if all others are through with
+    /// what was before. Nobody waits for them here, so it may stay owed; `None` where it was owed for as long
+    /// as can be.
     #[cold]
     fn renew_or_owe(&self, bulletin: &SegmentHandle, turn: &mut SegmentState, number: u32) -> Option<()> {
         let last = number.wrapping_sub(1);
@@ -161,13 +166,13 @@ impl Communicator {
         (!is_late).then_some(())
     }
 
-    /// The board, if it was founded.
+    /// The collective segment, if it was founded.
     #[inline]
     pub(in crate::communicator) fn bulletin(&self) -> Option<&SegmentHandle> {
         self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
     }
 
-    /// Begins an operation on the board; `None` where it is over, and has gone well.
+    /// Begins an operation on the collective segment; `None` where it is over, and has gone well.
     pub(in crate::communicator) fn start_by_board(
         &self,
         next: Result<Next<'_>>,
@@ -232,7 +237,7 @@ impl Next<'_> {
 }
 
 impl Part {
-    /// Says on the board how far this member is.
+    /// Says on the collective segment how far this member is.
     fn tell(&self, board: &CollectiveSegment) {
         if self.pending.owes() {
             board.owe();
@@ -261,7 +266,7 @@ impl Part {
         })
     }
 
-    /// As [`Part::go_on`], as far as the board goes.
+    /// As [`Part::go_on`], as far as the collective segment goes.
     fn poll(&mut self, of: &Communicator, bulletin: &SegmentHandle) -> Option<Result<()>> {
         if let Err(fault) = self.pending.poll(&bulletin.board)? {
             return Some(Err(of.failed_on_node(fault)));
@@ -293,7 +298,7 @@ impl Operation for Beside {
             bulletin.board.await_no_more();
         }
         bulletin.begun.end(&bulletin.board, self.part.stage.number);
-        // A member some entries ahead may sleep until this one is through.
+        // A member some slots ahead may sleep until this one is through.
         bulletin.board.wake();
         if bulletin.begun.no_more.load(Ordering::SeqCst) {
             bulletin.quit_unless_busy();
@@ -392,7 +397,8 @@ mod tests {
         });
     }
 
-    /// Where numbers come round, and no blocking operation is there that would wait for all, they stay on the board.
+    /// Where numbers come round, and no blocking operation is there that would wait for all, they stay on the
+    /// collective segment.
     #[test]
     fn places_are_renewed_without_anybody_who_waits() {
         on_a_board(2, |world| {
@@ -410,7 +416,8 @@ mod tests {
         });
     }
 
-    /// A piece that nobody has taken stays where it is, also where numbers come round and it would be the next one's turn.
+    /// A chunk that nobody has taken stays where it is, also where numbers come round and it would be the
+    /// next one's turn.
     #[test]
     fn pieces_are_taken_before_numbers_come_round() {
         on_a_board(2, |world| {
@@ -428,7 +435,7 @@ mod tests {
             while number() != 0u32.wrapping_sub(5) {
                 world.barrier().unwrap();
             }
-            // Both give: so the one who gives next has got something, and that is a piece.
+            // Both give: so the one who gives next has got something, and that is a chunk.
             let mut both = [0u8; 2];
             let all = Collective::Allgather(collectives::Each { bytes: 1, in_place: false });
             world.perform(all, reading(&[1]), writing(&mut both), Combining::Nothing).unwrap();
@@ -445,7 +452,8 @@ mod tests {
         });
     }
 
-    /// More than a member has entries, past where numbers come round, ended in another order than begun, blocking ones between.
+    /// More than a member has slots, past where numbers come round, ended in another order than begun,
+    /// blocking ones between.
     #[test]
     fn many_go_on_beside_each_other() {
         on_a_board(3, |world| {

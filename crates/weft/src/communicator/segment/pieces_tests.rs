@@ -1,4 +1,5 @@
-//! Operations that go in pieces, of two and of several who share cores: the order of operands, elements of any length, calls that do not fit, operators that panic.
+//! Operations that go in chunks, of two and of several who share cores: the order of operands, elements of
+//! any length, calls that do not fit, operators that panic.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,8 @@ use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 use crate::{Config, run_threads};
 
-/// Elements begin with the first rank that has contributed and how many have, then with what tells them apart.
+/// Elements begin with the first rank that has contributed and how many have, then with what tells them
+/// apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     pub bytes: usize,
@@ -67,7 +69,8 @@ impl Elements {
 }
 
 impl Elements {
-    /// Sums up, where one member's operator panics when it is called so manieth; the sum, if this member is told of one.
+    /// Sums up, where one member's operator panics when it is called so manieth; the sum, if this member is
+    /// told of one.
     pub(super) fn sum_with_a_bug(
         self,
         world: &Communicator,
@@ -90,7 +93,8 @@ impl Elements {
     }
 }
 
-/// Two threads that are told to have cores, on a board; and then two that are told to have one core in all.
+/// Two threads that are told to have cores, on a collective segment; and then two that are told to have one
+/// core in all.
 pub(super) fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let each = Arc::new(each);
     for cpus in [CpuTime::UNLIMITED, ONE_CORE] {
@@ -99,7 +103,7 @@ pub(super) fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     }
 }
 
-/// The same where copies take no longer than reads, so that long data goes in pieces as well.
+/// The same where copies take no longer than reads, so that long data goes in chunks as well.
 pub(super) fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let costs = CostsFrom::of(Some(QUICK_COPIES));
     of_several(2, CpuTime::UNLIMITED, costs, move |world| {
@@ -126,7 +130,7 @@ pub(super) fn of_several(
     .unwrap();
 }
 
-/// Lengths around those at which there is one piece more, up to what takes trays several times.
+/// Lengths around those at which there is one chunk more, up to what takes staging buffers several times.
 pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
     let lengths = [120, 2048, 2160, 4096, 6144, 16 << 10, 64 << 10, 96 << 10, 128 << 10, 225_000, 700_000];
     lengths.into_iter().flat_map(move |bytes| {
@@ -135,7 +139,8 @@ pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Messages between two who share a core take two to three times as long, since each is asked for (decisions/0004).
+/// Messages between two who share a core take two to three times as long, since each is asked for
+/// (decisions/0004).
 #[test]
 fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
     on_a_board(|world| {
@@ -202,11 +207,12 @@ fn lengths_that_differ_are_told_and_lose_no_number() {
     }
 }
 
-/// An allreduce may be of any length, and takes trays several times while the other waits for a short one.
+/// An allreduce may be of any length, and takes staging buffers several times while the other waits for a
+/// short one.
 #[test]
 fn a_long_one_meets_a_short_one() {
     on_a_board(|world| {
-        // Of halves each round may have fewer pieces than numbers: as many as the other's, fewer, or more.
+        // Of halves each round may have fewer chunks than numbers: as many as the other's, fewer, or more.
         let halves =
             [(70_000, 80_000), (70_000, 120_000), (120_000, 70_000), (50_000, 70_000), (70_000, 300_000)];
         let others = [(100_000, 8), (8, 100_000), (70_000, 2_000), (200, 90_000), (50_000, 60_000)];
@@ -320,7 +326,7 @@ fn sums_of_blocks_that_differ_are_scattered() {
     where_copies_are_quick(each);
 }
 
-/// One gives what the other expects, and expects more itself than the other gives: so it counts more pieces.
+/// One gives what the other expects, and expects more itself than the other gives: so it counts more chunks.
 #[test]
 fn who_expects_more_is_told_and_so_is_the_other() {
     where_copies_are_quick(|world| {
@@ -370,7 +376,7 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
     where_copies_are_quick(|world| {
         let sum = Elements { bytes: 8, count: 5000 };
         let here = world.rank().0 as usize;
-        // The last ones are in as many pieces, which go through other trays.
+        // The last ones are in as many chunks, which go through other staging buffers.
         let some = [[20_000, 900_000], [100_000, 130_000], [262_136, 262_144]];
         for lengths in some.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
             let bytes = lengths[here];
@@ -394,8 +400,8 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
     });
 }
 
-/// What is given, what comes and what is kept are copied beside each other, and each is where it belongs: in place what comes is
-/// written over what is given.
+/// What is given, what comes and what is kept are copied beside each other, and each is where it belongs: in
+/// place what comes is written over what is given.
 #[test]
 fn what_goes_abreast_is_where_it_belongs() {
     where_copies_are_quick(|world| {
@@ -437,8 +443,8 @@ fn what_goes_abreast_is_where_it_belongs() {
 /// Copies take less than reads.
 pub(super) const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 
-/// Of two operations that move the same, one rank may call the one with lists of lengths: what comes is read where it stands, in an entry or as
-/// a piece.
+/// Of two operations that move the same, one rank may call the one with lists of lengths: what comes is read
+/// where it stands, in a slot or as a chunk.
 #[test]
 fn what_comes_is_read_where_its_giver_has_put_it() {
     on_a_board(|world| {

@@ -1,4 +1,5 @@
-//! Exchanges of two in which each reads the other's memory: what comes where, reads that are refused, calls that do not fit.
+//! Exchanges of two in which each reads the other's memory: what comes where, reads that are refused, calls
+//! that do not fit.
 
 use collectives::node::chunking::{LONG_FROM, READ};
 use collectives::node::tuners::READ_FROM;
@@ -16,7 +17,7 @@ fn block(from: usize, to: usize, number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 64 * 5 + at + 64 * from + 32 * to + 3 * number) as u8).collect()
 }
 
-/// The number of the next operation on the board.
+/// The number of the next operation on the collective segment.
 fn next(world: &Communicator) -> u32 {
     world.bulletin().unwrap().turn.try_hold().unwrap().credit.next()
 }
@@ -66,7 +67,8 @@ fn gather(world: &Communicator, number: usize, bytes: usize, in_place: bool) {
     assert!(output == gathered, "{bytes} bytes gathered, in place {in_place}, at {here}");
 }
 
-/// The first gives `one` and gets `other`; what each keeps is as long as what it gives. `expected` is what this one expects.
+/// The first gives `one` and gets `other`; what each keeps is as long as what it gives. `expected` is what
+/// this one expects.
 fn listed(world: &Communicator, [one, other]: [usize; 2], expected: usize) -> Result<(), Error> {
     let here = world.rank().0 as usize;
     let filled = |from: usize, bytes: usize| vec![from as u8 + 1; bytes];
@@ -158,7 +160,7 @@ fn reads_that_do_not_fit_are_told() {
             go(world, Alternative::Second);
             let bytes = [bytes, more][here];
             let ended = exchange(world, 1, bytes, false);
-            // Short data goes by entries, where nothing else would be told of.
+            // Short data goes by slots, where nothing else would be told of.
             let classes = [Class::Truncated, Class::NotSame];
             assert!(classes.contains(&ended.unwrap_err().class), "{bytes} at {here}");
             exchange(world, 1, READ_FROM, false).unwrap();

@@ -1,4 +1,4 @@
-//! Operations on a board that are refused before they begin.
+//! Operations on a collective segment that are refused before they begin.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,8 @@ fn exchange(world: &Communicator) -> Result<Vec<u8>> {
     Ok(got)
 }
 
-/// Nothing was exchanged, so nothing counts as an operation by messages: peers would take this member for one that has gone on.
+/// Nothing was exchanged, so nothing counts as an operation by messages: peers would take this member for one
+/// that has gone on.
 #[test]
 fn an_exchange_that_is_refused_counts_as_nothing() {
     for size in [2, 3] {

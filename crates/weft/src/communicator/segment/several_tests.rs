@@ -11,8 +11,8 @@ use super::pieces_tests::{Elements, ONE_CORE, of_several};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
-/// Several threads that are told to have one core in all, and that no message goes without asking, which takes long: so whatever can go through
-/// the segment does.
+/// Several threads that are told to have one core in all, and that no message goes without asking, which
+/// takes long: so whatever can go through the segment does.
 fn among_several(members: u32, each: impl Fn(&Communicator) + Send + Sync + 'static) {
     of_several(members, ONE_CORE, CostsFrom::of(Some("weft costs 1;node 180 0.14 0 1000000 100")), each);
 }
@@ -48,7 +48,8 @@ fn several_keep_the_order_of_operands_too() {
     }
 }
 
-/// Where calls of several do not fit, whoever learns of it has an error, and what follows goes as if nothing had been.
+/// Where calls of several do not fit, whoever learns of it has an error, and what follows goes as if nothing
+/// had been.
 #[test]
 fn several_are_told_of_lengths_that_differ() {
     among_several(4, |world| {
@@ -73,7 +74,7 @@ fn several_are_told_of_lengths_that_differ() {
     });
 }
 
-/// One has an entry, one a piece for the first to sum up, and one many pieces.
+/// One has a slot, one a chunk for the first to sum up, and one many chunks.
 #[test]
 fn several_are_told_where_all_lengths_differ() {
     among_several(3, |world| {
@@ -93,7 +94,8 @@ fn several_are_told_where_all_lengths_differ() {
     });
 }
 
-/// The first one does something of its own before: who then take each other's halves for something else do not have them for sums.
+/// The first one does something of its own before: who then take each other's halves for something else do
+/// not have them for sums.
 #[test]
 fn several_who_are_one_operation_apart_have_no_sum() {
     among_several(4, |world| {

@@ -1,5 +1,6 @@
-//! Every root, in place and not, at the lengths where operations change their way: from the board to messages, from one algorithm to
-//! the next, from a message that is sent at once to one that is read. An error there shows at one length and one root.
+//! Every root, in place and not, at the lengths where operations change their way: from the collective
+//! segment to messages, from one algorithm to the next, from a message that is sent at once to one that is
+//! read. An error there shows at one length and one root.
 //!
 //! `WEFT_TEST_SWITCHES=N` does so N times, with other data, and with up to 3 + N ranks.
 
@@ -322,7 +323,8 @@ fn every_root_where_ways_change_over_tcp() {
     all_over(FabricName::Tcp);
 }
 
-/// What would be wrong is seen: each byte that a rank gets is another one than it has, and than any other rank gives.
+/// What would be wrong is seen: each byte that a rank gets is another one than it has, and than any other
+/// rank gives.
 #[test]
 fn what_is_wrong_is_seen() {
     let table = table();
@@ -344,9 +346,9 @@ fn what_is_wrong_is_seen() {
 }
 
 const SUM: Operator = Operator { element_bytes: 8, commutative: true };
-/// Where messages change their way: the longest that is sent at once whatever comes, on processors of two kinds, where what goes one
-/// way becomes a message, and the longest
-/// where there is room, by the number of ranks.
+/// Where messages change their way: the longest that is sent at once whatever comes, on processors of two
+/// kinds, where what goes one way becomes a message, and the longest where there is room, by the number of
+/// ranks.
 const LIMITS: [usize; 9] = [240, 512, 8 << 10, 16 << 10, 20 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 /// The longest vector or block.
 const MOST: usize = 320 << 10;

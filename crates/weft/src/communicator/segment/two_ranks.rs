@@ -1,5 +1,5 @@
-//! Operations of one round of two members, without anything that only more members or longer data need: every step of these counts
-//! (decisions/0005, 0004).
+//! Operations of one round of two members, without anything that only more members or longer data need: every
+//! step of these counts (decisions/0005, 0004).
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ use crate::communicator::TAGS;
 use crate::memory::giving;
 
 impl Communicator {
-    /// Does a collective operation of two members that goes through the node's shared memory in one round, as few bytes do: what
-    /// [`Communicator::perform`] does as well, for callers who know which operation it is when they are compiled. `None`: nothing has
-    /// happened, and [`Communicator::perform`] knows what to do.
+    /// Does a collective operation of two members that goes through the node's shared memory in one round, as
+    /// few bytes do: what [`Communicator::perform`] does as well, for callers who know which operation it is
+    /// when they are compiled. `None`: nothing has happened, and [`Communicator::perform`] knows what to do.
     #[inline(always)]
     #[must_use]
     pub fn try_perform(
@@ -58,9 +58,11 @@ impl Communicator {
         Some(self.counted(done.map_err(|fault| self.failed_on_node(fault))))
     }
 
-    /// Gives what stands there, or gets as much as there is room for, as a message: the one that the schedule of such an operation has, so that
-    /// either member may go this way. It runs ahead of the member that takes it with less effort than anything on the board. `None`: nothing has
-    /// happened, since it is not to be a message, or something stands in the way, or the message is not there within a few looks.
+    /// Gives what stands there, or gets as much as there is room for, as a message: the one that the schedule
+    /// of such an operation has, so that either member may go this way. It runs ahead of the member that
+    /// takes it with less effort than anything on the collective segment. `None`: nothing has happened, since
+    /// it is not to be a message, or something stands in the way, or the message is not there within a few
+    /// looks.
     #[inline(never)]
     fn pass_message(
         &self,

@@ -23,13 +23,13 @@ pub struct Edge {
 }
 
 impl Communicator {
-    /// A communicator of the first `graph.nodes()` members, arranged as a graph that all give alike
-    /// (MPI 5.0 §8.5.3). With `reorder`, ranks may be changed so that neighbours sit near each other. The others get
+    /// A communicator of the first `graph.nodes()` members, arranged as a graph that all give alike (MPI 5.0
+    /// §8.5.3). With `reorder`, ranks may be changed so that neighbours sit near each other. The others get
     /// none. Collective.
     ///
     /// # Errors
-    /// [`Class::Topology`] where the graph has more nodes than there are members; [`Class::NotSame`] where members
-    /// give different graphs; a lost member.
+    /// [`Class::Topology`] where the graph has more nodes than there are members; [`Class::NotSame`] where
+    /// members give different graphs; a lost member.
     pub fn create_graph(&self, graph: &Graph, reorder: bool) -> Result<Option<Communicator>> {
         self.check_nodes(graph)?;
         let agreed = self.agree_alike(mix(mark_of(graph) ^ u64::from(reorder)))?;
@@ -40,8 +40,8 @@ impl Communicator {
         Ok(self.arranged(&ranks, Topology::Graph(graph.clone()), GRAPH, agreed))
     }
 
-    /// The rank that this process would get by [`Communicator::create_graph`] with `reorder`; none where it would get
-    /// no communicator (MPI 5.0 §8.5.9). Collective.
+    /// The rank that this process would get by [`Communicator::create_graph`] with `reorder`; none where it
+    /// would get no communicator (MPI 5.0 §8.5.9). Collective.
     ///
     /// # Errors
     /// As there.
@@ -71,13 +71,14 @@ impl Communicator {
         self.ranks_by_edges(graph.nodes(), edges)
     }
 
-    /// A communicator of all members, arranged as a graph of which each gives its own edges, at both ends alike
-    /// (MPI 5.0 §8.5.4). With `reorder`, ranks may be changed so that neighbours sit near each other; the edges of a
-    /// rank go with the rank. Where an edge is given at one end only, all members are refused exchanges with
-    /// neighbours later. Collective.
+    /// A communicator of all members, arranged as a graph of which each gives its own edges, at both ends
+    /// alike (MPI 5.0 §8.5.4). With `reorder`, ranks may be changed so that neighbours sit near each other;
+    /// the edges of a rank go with the rank. Where an edge is given at one end only, all members are refused
+    /// exchanges with neighbours later. Collective.
     ///
     /// # Errors
-    /// [`Class::Rank`] where an edge leads to no member; [`Class::Argument`] for a negative weight; a lost member.
+    /// [`Class::Rank`] where an edge leads to no member; [`Class::Argument`] for a negative weight; a lost
+    /// member.
     pub fn create_adjacent(&self, edges: Adjacent, reorder: bool) -> Result<Communicator> {
         self.check_no_inter()?;
         for &rank in edges.sources.iter().chain(&edges.destinations) {
@@ -86,7 +87,8 @@ impl Communicator {
         self.check_weights(&edges)?;
         let word = self.word_of(&edges).wrapping_add(self.alike(mark_of_kind(&edges, reorder)));
         let agreed = self.agree_on(word)?;
-        // Where it is not known that all mean one graph, some may not want ranks to change. With blank ones nobody is mapped.
+        // Where it is not known that all mean one graph, some may not want ranks to change. With blank ones
+        // nobody is mapped.
         let may_change = reorder && agreed.is_so && !self.has_blanks();
         let unchanged = Group::world(self.size());
         let (ranks, edges) = if may_change { self.reordered(edges)? } else { (unchanged, edges) };
@@ -121,8 +123,8 @@ impl Communicator {
         Error::new(Class::Argument, what).remedy("weights are 0 or more")
     }
 
-    /// What this member's edges add to a sum that is 0 if each edge between two who live is given at both of its ends. A blank
-    /// rank gives none of its own.
+    /// What this member's edges add to a sum that is 0 if each edge between two who live is given at both of
+    /// its ends. A blank rank gives none of its own.
     fn word_of(&self, edges: &Adjacent) -> u64 {
         let Rank(here) = self.rank();
         let mark = |source: u32, destination: u32| mix(u64::from(source) << 32 | u64::from(destination));
@@ -132,8 +134,8 @@ impl Communicator {
         away.chain(towards).fold(0, u64::wrapping_add)
     }
 
-    /// A communicator of all members, arranged as a graph whose edges anybody may give, each once (MPI 5.0 §8.5.4).
-    /// With weights all give them. Otherwise as [`Communicator::create_adjacent`]. Collective.
+    /// A communicator of all members, arranged as a graph whose edges anybody may give, each once (MPI 5.0
+    /// §8.5.4). With weights all give them. Otherwise as [`Communicator::create_adjacent`]. Collective.
     ///
     /// # Errors
     /// [`Class::Rank`] where an edge is not one between members; as there.
@@ -167,8 +169,8 @@ impl Communicator {
         self.create_adjacent(mine, reorder)
     }
 
-    /// Of the edges that all members give, those that begin or end here: in the order of who gives them, and then as
-    /// they are given. So two edges between the same ranks are in the same order at both ends.
+    /// Of the edges that all members give, those that begin or end here: in the order of who gives them, and
+    /// then as they are given. So two edges between the same ranks are in the same order at both ends.
     fn edges_here(&self, edges: &[Edge]) -> Result<Vec<Edge>> {
         let Rank(here) = self.rank();
         let mut parcels = vec![Vec::new(); self.size() as usize];
@@ -259,6 +261,6 @@ fn mark_of_kind(edges: &Adjacent, reorder: bool) -> u64 {
 const WHOLE: u64 = 3;
 const DISTRIBUTED: u64 = 4;
 const GRAPH: &str = "graph of ";
-/// Numbers of all lists together up to which a distributed graph is gathered to be mapped: with what the mapping needs,
-/// some tens of megabytes at each rank.
+/// Numbers of all lists together up to which a distributed graph is gathered to be mapped: with what the
+/// mapping needs, some tens of megabytes at each rank.
 const GATHERED_MAX: usize = 1 << 20;

@@ -24,7 +24,8 @@ impl Lists {
 }
 
 impl Communicator {
-    /// Everybody's list at everybody, unless they are more than `most` numbers together: then none at all members.
+    /// Everybody's list at everybody, unless they are more than `most` numbers together: then none at all
+    /// members.
     pub(super) fn all_gather_lists(&self, mine: &[i32], most: usize) -> Result<Option<Lists>> {
         let lengths = self.all_gather_segments(&[mine.len() as u64])?.or_blank();
         let ends: Vec<usize> = lengths

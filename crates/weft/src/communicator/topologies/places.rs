@@ -1,9 +1,10 @@
 //! Where the members of a communicator sit, and which of them takes which place of a topology.
 //!
-//! The placement comes from the members themselves. Those of one node tell the lowest of them, the leader, where they
-//! may run; it asks the machine tree where that is, and describes its node in a few bytes. Where there are several
-//! nodes, rank 0 collects the descriptions and all get them: what a member keeps and sends grows with the nodes and
-//! not with the ranks. A placement is kept with its communicator and goes over to its copies.
+//! The placement comes from the members themselves. Those of one node tell the lowest of them, the leader,
+//! where they may run; it asks the machine tree where that is, and describes its node in a few bytes. Where
+//! there are several nodes, rank 0 collects the descriptions and all get them: what a member keeps and sends
+//! grows with the nodes and not with the ranks. A placement is kept with its communicator and goes over to
+//! its copies.
 
 use std::sync::Arc;
 
@@ -20,9 +21,9 @@ use crate::contexts::mix;
 use crate::group::Group;
 
 impl Communicator {
-    /// A communicator of `grid.cells()` members, arranged as a grid: each takes the cell where the messages of the
-    /// stencil have the shortest ways on this machine (MPI 5.0 §8.5.1 with `reorder`). Where nothing is gained by
-    /// that, each keeps its rank. Whole nodes are left out first. Collective.
+    /// A communicator of `grid.cells()` members, arranged as a grid: each takes the cell where the messages
+    /// of the stencil have the shortest ways on this machine (MPI 5.0 §8.5.1 with `reorder`). Where nothing
+    /// is gained by that, each keeps its rank. Whole nodes are left out first. Collective.
     ///
     /// # Errors
     /// As [`Communicator::create_grid`]; [`Class::Argument`] where the stencil is for another number of axes.
@@ -43,8 +44,9 @@ impl Communicator {
         made
     }
 
-    /// A grid of all members whose extents are chosen together with the mapping: those entries of `dims` that are 0.
-    /// `faces` are the areas of the whole domain across each axis, in proportion: 1 everywhere for a cube. Collective.
+    /// A grid of all members whose extents are chosen together with the mapping: those entries of `dims` that
+    /// are 0. `faces` are the areas of the whole domain across each axis, in proportion: 1 everywhere for a
+    /// cube. Collective.
     ///
     /// # Errors
     /// [`Class::Dimensions`] where the extents that are given do not divide the members; as
@@ -62,8 +64,8 @@ impl Communicator {
         self.create_by(&grid, &mapping, agreed).ok_or_else(|| self.lost_itself())
     }
 
-    /// The rank that this process would get by [`Communicator::create_mapped_grid`]; none where it would get no
-    /// communicator (MPI 5.0 §8.5.9). Collective.
+    /// The rank that this process would get by [`Communicator::create_mapped_grid`]; none where it would get
+    /// no communicator (MPI 5.0 §8.5.9). Collective.
     ///
     /// # Errors
     /// As there.
@@ -88,8 +90,8 @@ impl Communicator {
         Ok(Group::of(map_graph(nodes, edges, &placement).into_iter().map(Peer)))
     }
 
-    /// Where the members sit. Collective at the first time. Where ranks are blank nobody asks: all count as on one node, and nobody is
-    /// mapped.
+    /// Where the members sit. Collective at the first time. Where ranks are blank nobody asks: all count as
+    /// on one node, and nobody is mapped.
     ///
     /// # Errors
     /// A lost member; what a node tells that makes no sense.
@@ -273,8 +275,8 @@ const MAPPED: u64 = 5;
 const CHOSEN: u64 = 6;
 const WORD_BYTES: usize = 8;
 const WORD_BITS: usize = 64;
-/// As many cpus as the fixed mask of the kernel's calls has. Of a process that may run on others only it is not known
-/// where on its node it sits.
+/// As many cpus as the fixed mask of the kernel's calls has. Of a process that may run on others only it is
+/// not known where on its node it sits.
 const CPU_WORDS: usize = 1024 / WORD_BITS;
 /// What all nodes together tell of each rank: a run, in each of its parts, and a path of switches.
 const TOLD_WORDS_MAX: u64 = 64;

@@ -250,7 +250,8 @@ fn memory_that_is_never_done_with_is_registered_no_more_than_it_must() {
     let mut sides = railed(Rules { shares_keys: true, ..CARDS }, [2, 2]);
     let [left, right] = &mut sides;
     let (to_right, to_left) = (connect(left, right), connect(right, left));
-    // Two for each end's own memory, two for the longest that the left shows, two for one more, and two to read it to.
+    // Two for each end's own memory, two for the longest that the left shows, two for one more, and two to
+    // read it to.
     mock::change(|rules| rules.regions_max = 4 + 2 + 2 + 2);
     let data: Vec<u8> = (0..1 << 20).map(|place: u32| (place / 7) as u8).collect();
     let lengths = [300_000, 1 << 20, 300_000, 90_000, 700_000];
