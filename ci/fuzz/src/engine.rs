@@ -424,7 +424,7 @@ impl Fabric for Scripted {
         Unbelled
     }
 
-    fn expose(&mut self, _: Peer, memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, _: Peer, memory: Payload<'_>) -> Exposed {
         Exposed { words: [1, memory.bytes() as u64] }
     }
 

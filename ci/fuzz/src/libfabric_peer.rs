@@ -156,10 +156,10 @@ impl Stage {
     fn show_or_hide(&mut self, bytes: usize) {
         let Some(lane) = self.lane else { return };
         match self.shown.pop() {
-            Some(exposed) if bytes.is_multiple_of(2) => self.victim.conceal(VANDAL, exposed),
+            Some(exposed) if bytes.is_multiple_of(2) => self.victim.deregister_memory(VANDAL, exposed),
             shown => {
                 self.shown.extend(shown);
-                self.shown.push(self.victim.expose(lane, self.memory.payload().part(0, bytes)));
+                self.shown.push(self.victim.register_memory(lane, self.memory.payload().part(0, bytes)));
             }
         }
     }

@@ -84,7 +84,7 @@ struct Node<'a> {
 impl Node<'_> {
     fn open(segment: &Segment) -> Node<'_> {
         for seat in 0..3 {
-            let (offset, bytes) = fuzzing::seat(segment, seat);
+            let (offset, bytes) = fuzzing::process_slot(segment, seat);
             fuzzing::write(segment, offset, &vec![0; bytes]);
             for to in 0..3 {
                 let (offset, bytes) = fuzzing::ring(segment, seat, to);
@@ -137,7 +137,7 @@ impl Node<'_> {
             }
             4 => {
                 let (at, bytes) = (tape.byte(), usize::from(tape.byte()));
-                self.write(fuzzing::seat(self.segment, 1), u16::from(at), tape.piece(bytes));
+                self.write(fuzzing::process_slot(self.segment, 1), u16::from(at), tape.piece(bytes));
             }
             5 => self.knock(tape.short(), tape.word()),
             6 => self.knock(0, 1 << 1),
@@ -162,7 +162,7 @@ impl Node<'_> {
             15 => self.claim(tape),
             _ => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
-                self.write(fuzzing::mailbox(self.segment, 0, 1), at, tape.piece(bytes));
+                self.write(fuzzing::single_slot(self.segment, 0, 1), at, tape.piece(bytes));
             }
         }
     }
@@ -203,7 +203,7 @@ impl Node<'_> {
         letter[..4].copy_from_slice(&u32::from(number).to_le_bytes());
         letter[4..6].copy_from_slice(&bytes.to_le_bytes());
         letter[6..8].copy_from_slice(&lines_before.to_le_bytes());
-        self.write(fuzzing::mailbox(self.segment, 0, 1), 0, &letter);
+        self.write(fuzzing::single_slot(self.segment, 0, 1), 0, &letter);
     }
 
     /// Writes into what belongs to the vandal, cut to it.
@@ -214,7 +214,7 @@ impl Node<'_> {
 
     /// Sets bits in the victim's seat, where everybody may write: bell, sleepers, knocks.
     fn knock(&mut self, at: u16, bits: u32) {
-        let (offset, bytes) = fuzzing::seat(self.segment, 0);
+        let (offset, bytes) = fuzzing::process_slot(self.segment, 0);
         let knocks = bytes - KNOCKS_AT;
         // Of the honest ones nobody knocks in another's name; that would be heard as nothing, and proves
         // nothing.

@@ -187,7 +187,7 @@ fn places(shape: &Shape, seats: Option<&Hierarchy>) -> String {
 fn borders(text: &mut String, shape: &Shape, seats: &Hierarchy) {
     let costs = &shape.guide().costs;
     let counts = |border: HierarchyLevel| {
-        shape.nesting().is_some_and(|nesting| nesting.kinds().any(|kind| kind.0 == border))
+        shape.hierarchy().is_some_and(|hierarchy| hierarchy.kinds().any(|kind| kind.0 == border))
     };
     let (counting, others): (Vec<HierarchyLevel>, Vec<HierarchyLevel>) =
         seats.kinds().map(|kind| kind.0).partition(|border| counts(*border));
@@ -306,7 +306,7 @@ fn explain(
         let _ = writeln!(text, "* {chosen}: chosen, {why}");
     } else {
         let _ = writeln!(text, "{operation} has one algorithm only");
-        if let Some(forecast) = foretell(shape, |shape| Some(collective.schedule(shape))) {
+        if let Some(forecast) = predict(shape, |shape| Some(collective.schedule(shape))) {
             let _ = writeln!(
                 text,
                 "{} messages in {} rounds, {}",
@@ -318,13 +318,14 @@ fn explain(
     }
     if let Some(chosen) = through_memory(asked, collective, shape) {
         let since = if chosen.at_once { "the first" } else { "the fourth" };
-        let foretold = chosen.predicted_ns(*collective, shape).map(|ns| format!(", by formula {}", time(ns)));
+        let predicted =
+            chosen.predicted_ns(*collective, shape).map(|ns| format!(", by formula {}", time(ns)));
         let _ = writeln!(
             text,
             "Blocking ones go through memory that all ranks share instead ({}{}), from {since} on a communicator on: see \"What is not \
              foretold\" in docs/collectives.md",
             chosen.way().0,
-            foretold.unwrap_or_default()
+            predicted.unwrap_or_default()
         );
     }
     let schedule = match &asked.by {
@@ -349,8 +350,8 @@ fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Opti
         verdicts: &SegmentChoices::default(),
         shape: || shape.clone(),
     };
-    let is_on_board = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;
-    if !is_on_board || asked.ordered || shape.guide().is_forced() {
+    let is_on_segment = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;
+    if !is_on_segment || asked.ordered || shape.guide().is_forced() {
         return None;
     }
     SegmentAlgorithm::of(*collective, &setting)
@@ -364,7 +365,7 @@ fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: 
     );
     for candidate in candidates {
         let mark = if candidate.name == chosen { '*' } else { ' ' };
-        let simulated = foretell(shape, |shape| collective.schedule_by(shape, candidate.name));
+        let simulated = predict(shape, |shape| collective.schedule_by(shape, candidate.name));
         let cell = |of: fn(&Forecast) -> String| simulated.as_ref().map_or_else(|| "-".to_owned(), of);
         let _ = writeln!(
             text,
@@ -380,7 +381,7 @@ fn table(text: &mut String, collective: &Collective, shape: &Shape, candidates: 
 }
 
 /// Simulates it, unless that were too many steps to wait for.
-fn foretell(shape: &Shape, schedule: impl Fn(&Shape) -> Option<Schedule>) -> Option<Forecast> {
+fn predict(shape: &Shape, schedule: impl Fn(&Shape) -> Option<Schedule>) -> Option<Forecast> {
     let steps = |rank| Some(schedule(&shape.of(Rank(rank)))?.steps.len() as u64);
     // The first rank may do for all what no other does.
     if steps(0)?.max(steps(shape.size() / 2)?) * u64::from(shape.size()) > STEPS_MAX {

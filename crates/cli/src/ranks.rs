@@ -52,9 +52,9 @@ pub struct Shared {
     /// The fabrics that are left where there can be no such memory.
     pub fabrics: Option<String>,
     /// Where it is written which ranks have failed, in a job that goes on without them.
-    pub ledger: Option<FailureLogWriter>,
+    pub failure_log: Option<FailureLogWriter>,
     /// Where the launcher sees, in the same job, that a rank ends.
-    pub pulses: Option<Arc<LivenessDescriptors>>,
+    pub liveness_descriptors: Option<Arc<LivenessDescriptors>>,
     /// How output and errors of each rank reach the launcher's.
     pub routes: [Route; 2],
     /// Where ranks write what their calls wait for.
@@ -112,7 +112,7 @@ fn other_fabrics(plan: &Plan) -> Option<String> {
 }
 
 /// Where ranks read who has failed, made once for a job that goes on without them.
-pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<FailureLogWriter>> {
+pub fn failure_log(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<FailureLogWriter>> {
     if !plan.survives {
         return Ok(None);
     }
@@ -123,12 +123,12 @@ pub fn ledger(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<Failu
 }
 
 /// Where the launcher sees that a rank ends, made once for a job that goes on without it.
-pub fn pulses(plan: &Plan) -> io::Result<Option<Arc<LivenessDescriptors>>> {
+pub fn liveness_descriptors(plan: &Plan) -> io::Result<Option<Arc<LivenessDescriptors>>> {
     if !plan.survives {
         return Ok(None);
     }
     LivenessDescriptors::create(plan.ranks + plan.restarts)
-        .map(|pulses| Some(Arc::new(pulses)))
+        .map(|liveness_descriptors| Some(Arc::new(liveness_descriptors)))
         .map_err(io::Error::other)
 }
 
@@ -155,14 +155,14 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         None => command.env_remove(REBUILT),
     };
     let streams = streams(&mut command, plan, rank, shared)?;
-    let ledger = shared.ledger.iter().flat_map(FailureLogWriter::files);
-    let pulses = shared.pulses.as_deref().map(LivenessDescriptors::file);
+    let failure_log = shared.failure_log.iter().flat_map(FailureLogWriter::files);
+    let liveness_descriptors = shared.liveness_descriptors.as_deref().map(LivenessDescriptors::file);
     let wait_states = shared.wait_states.as_ref().map(WaitStatesReader::file);
     let descriptors = std::iter::once(&theirs)
         .chain(&shared.segment)
         .map(AsFd::as_fd)
-        .chain(ledger)
-        .chain(pulses)
+        .chain(failure_log)
+        .chain(liveness_descriptors)
         .chain(wait_states)
         .collect();
     let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
@@ -294,11 +294,11 @@ fn set_environment(command: &mut Command, plan: &Plan, rank: u32, manager: i32, 
     if plan.restarts > 0 {
         command.env("WEFT_RESTARTS", plan.restarts.to_string());
     }
-    if let Some(ledger) = &shared.ledger {
-        command.env("WEFT_FAILURES_FD", ledger.file().as_raw_fd().to_string());
+    if let Some(failure_log) = &shared.failure_log {
+        command.env("WEFT_FAILURES_FD", failure_log.file().as_raw_fd().to_string());
     }
-    if let Some(pulses) = &shared.pulses {
-        command.env("WEFT_PULSES_FD", pulses.file().as_raw_fd().to_string());
+    if let Some(liveness_descriptors) = &shared.liveness_descriptors {
+        command.env("WEFT_PULSES_FD", liveness_descriptors.file().as_raw_fd().to_string());
     }
     if let Some(wait_states) = &shared.wait_states {
         command.env("WEFT_WAIT_STATES_FD", wait_states.file().as_raw_fd().to_string());
@@ -422,8 +422,8 @@ mod tests {
         Shared {
             segment: None,
             fabrics: None,
-            ledger: None,
-            pulses: None,
+            failure_log: None,
+            liveness_descriptors: None,
             routes: [Route::Inherited; 2],
             wait_states: None,
             files_limit: getrlimit(Resource::Nofile),

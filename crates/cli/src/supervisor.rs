@@ -122,9 +122,9 @@ impl<'a> Supervisor<'a> {
         let routes = Route::of(plan.ranks, plan.label, [outlets[0].as_fd(), outlets[1].as_fd()]);
         let files_limit = make_room_for_descriptors(plan, routes)?;
         let Memory { segment, fabrics, notice } = ranks::memory(plan)?;
-        let ledger = ranks::ledger(plan, segment.as_ref())?;
-        let pulses = ranks::pulses(plan)?;
-        let watch = pulses.clone().map(Watch::begin).transpose()?;
+        let failure_log = ranks::failure_log(plan, segment.as_ref())?;
+        let liveness_descriptors = ranks::liveness_descriptors(plan)?;
+        let watch = liveness_descriptors.clone().map(Watch::begin).transpose()?;
         if watch.is_some() {
             weft::launch::be_prompt();
         }
@@ -151,8 +151,8 @@ impl<'a> Supervisor<'a> {
             shared: Shared {
                 segment,
                 fabrics,
-                ledger,
-                pulses,
+                failure_log,
+                liveness_descriptors,
                 routes,
                 wait_states: ranks::wait_states(plan),
                 files_limit,

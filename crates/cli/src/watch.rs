@@ -23,13 +23,14 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch. Where the system cannot watch so the ends of ranks are told of when they have been
     /// reaped, as without.
-    pub fn begin(pulses: Arc<LivenessDescriptors>) -> io::Result<Watch> {
+    pub fn begin(liveness_descriptors: Arc<LivenessDescriptors>) -> io::Result<Watch> {
         let (numbers, told) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&numbers, OFlags::NONBLOCK)?;
         let kept = told.try_clone()?;
         std::thread::Builder::new().name("weftrun-watch".into()).spawn(move || {
             // A pipe that is full, or has no reader, belongs to a supervisor that is beyond help.
-            let _ = pulses.watch(|peer| rustix::io::write(&told, &peer.0.to_le_bytes()).is_ok());
+            let _ =
+                liveness_descriptors.watch(|peer| rustix::io::write(&told, &peer.0.to_le_bytes()).is_ok());
         })?;
         Ok(Watch { numbers, _told: kept })
     }

@@ -122,9 +122,9 @@ fn exchanges() {
 
 fn print(line: &Line<'_>) {
     let runs = [Run { groups: line.ranks / PER_NODE, size: PER_NODE }];
-    let nesting =
+    let hierarchy =
         Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("equal nodes"));
-    let one = |rank| (line.make)(&Shape::new(Rank(rank), line.ranks).nested(nesting.clone()));
+    let one = |rank| (line.make)(&Shape::new(Rank(rank), line.ranks).nested(hierarchy.clone()));
     let node = |rank| rank / PER_NODE;
     let (count, rounds) = match line.rounds {
         Rounds::Waits => of_a_node(line.ranks, &one),

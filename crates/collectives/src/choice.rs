@@ -136,8 +136,8 @@ pub(crate) fn choose<W: Algorithm>(shape: &Shape, asked: Asked) -> W {
 /// All ways that serve, by name, with what each is predicted to take.
 pub(crate) fn candidates<W: Algorithm>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
     let terrain = CostModel::of(shape);
-    let foretold = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
-    W::ALL.iter().filter_map(foretold).collect()
+    let predicted = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
+    W::ALL.iter().filter_map(predicted).collect()
 }
 
 /// Which of these ways through a segment takes least; `None` where the best schedule takes less than any.

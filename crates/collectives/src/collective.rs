@@ -114,7 +114,7 @@ impl Collective {
     pub fn candidates(&self, shape: &Shape) -> Vec<Candidate> {
         let (operation, asked) = self.asked();
         let all = with_ways!(operation, W => choice::candidates::<W>(shape, asked), else Vec::new());
-        all.into_iter().map(|(name, foretold_ns)| Candidate { name, predicted_ns: foretold_ns }).collect()
+        all.into_iter().map(|(name, predicted_ns)| Candidate { name, predicted_ns }).collect()
     }
 
     /// The name of the algorithm that [`Collective::schedule`] takes; none where there is no choice.

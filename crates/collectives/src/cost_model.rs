@@ -96,15 +96,15 @@ impl<'a> CostModel<'a> {
     pub(crate) fn of(shape: &'a Shape) -> CostModel<'a> {
         let (costs, size, together) = (shape.costs(), shape.size(), shape.ranks_of_node());
         let mut tiers = [None; TIERS];
-        let seating = match shape.nesting() {
-            Some(nesting) => {
-                let inner = nesting.kinds().filter(|(border, _)| *border != HierarchyLevel::Node);
+        let seating = match shape.hierarchy() {
+            Some(hierarchy) => {
+                let inner = hierarchy.kinds().filter(|(border, _)| *border != HierarchyLevel::Node);
                 for (tier, (border, parts)) in tiers.iter_mut().zip(inner) {
                     *tier = Some(ModelLevel { together: size.div_ceil(parts), link: costs.over(border) });
                 }
-                match nesting.parts() {
+                match hierarchy.parts() {
                     parts if parts == size => RankPlacement::Plain,
-                    _ if nesting.is_straight() => RankPlacement::InOrder,
+                    _ if hierarchy.is_straight() => RankPlacement::InOrder,
                     _ => RankPlacement::Mixed,
                 }
             }
@@ -113,7 +113,7 @@ impl<'a> CostModel<'a> {
                 RankPlacement::Plain
             }
         };
-        let sizes = shape.nesting().map(|nesting| (nesting.smallest_part(), nesting.largest_part()));
+        let sizes = shape.hierarchy().map(|hierarchy| (hierarchy.smallest_part(), hierarchy.largest_part()));
         let uneven = sizes.filter(|(smallest, largest)| smallest < largest);
         CostModel { costs, size, together, tiers, cores: shape.cores(), seating, uneven, beside: 1 }
     }
@@ -347,14 +347,16 @@ impl<'a> CostModel<'a> {
                 let slice = self.slice(bytes);
                 self.around(slice, self.costs.combine) + self.around(slice, Work::NONE)
             }
-            Allreduce::ByNode if !self.goes_by_node(commutative) || self.fits_a_board(bytes) => return None,
+            Allreduce::ByNode if !self.goes_by_node(commutative) || self.fits_a_segment(bytes) => {
+                return None;
+            }
             Allreduce::ByNode => {
                 self.in_each_part::<Reduce>(asked)
                     + self.among_parts::<Allreduce>(asked)
                     + self.in_each_part::<Bcast>(asked)
             }
             Allreduce::ByNodeInSlices if !commutative || self.seating == RankPlacement::Plain => return None,
-            Allreduce::ByNodeInSlices if self.fits_a_board(bytes) => return None,
+            Allreduce::ByNodeInSlices if self.fits_a_segment(bytes) => return None,
             Allreduce::ByNodeInSlices => {
                 let together = self.ranks_of_part();
                 let slice = bytes.div_ceil(together as usize);

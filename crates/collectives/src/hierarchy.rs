@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_no_nesting() {
+    fn what_contradicts_itself_is_no_hierarchy() {
         let of = |ranks: &[u32], nodes: &[u32], caches: &[u32]| {
             Hierarchy::new(
                 ranks,
@@ -352,9 +352,9 @@ mod tests {
     #[test]
     fn kinds_that_say_no_more_than_wider_ones_are_left_out() {
         let kinds = |ranks: u32, part: fn(u32, HierarchyLevel) -> u32| {
-            let nesting =
+            let hierarchy =
                 Hierarchy::by_parts(ranks, &HierarchyLevel::ALL, |rank, border| Some(part(rank, border)));
-            nesting.expect("numbers of all").kinds().collect::<Vec<_>>()
+            hierarchy.expect("numbers of all").kinds().collect::<Vec<_>>()
         };
         // One node; NUMA nodes are packages; caches of two.
         let part = |rank, border| match border {
@@ -377,14 +377,15 @@ mod tests {
             _ => rank / 4,
         };
         let kinds = [HierarchyLevel::Node, HierarchyLevel::Cache];
-        let nesting = Hierarchy::by_parts(8, &kinds, |rank, border| Some(part(rank, border))).expect("sound");
+        let hierarchy =
+            Hierarchy::by_parts(8, &kinds, |rank, border| Some(part(rank, border))).expect("sound");
         assert_eq!(
-            nesting.kinds().collect::<Vec<_>>(),
+            hierarchy.kinds().collect::<Vec<_>>(),
             [(HierarchyLevel::Node, 2), (HierarchyLevel::Cache, 4)]
         );
-        assert!(!nesting.is_straight());
-        assert_eq!((0..8).map(|place| nesting.rank(place).0).collect::<Vec<_>>(), [0, 2, 4, 6, 1, 3, 5, 7]);
-        let border = |one, other| nesting.border(Rank(one), Rank(other));
+        assert!(!hierarchy.is_straight());
+        assert_eq!((0..8).map(|place| hierarchy.rank(place).0).collect::<Vec<_>>(), [0, 2, 4, 6, 1, 3, 5, 7]);
+        let border = |one, other| hierarchy.border(Rank(one), Rank(other));
         assert_eq!(
             [border(0, 1), border(0, 4), border(0, 2), border(3, 3)],
             [Some(HierarchyLevel::Node), Some(HierarchyLevel::Cache), None, None]
@@ -398,17 +399,17 @@ mod tests {
             (HierarchyLevel::Package, runs(&[5, 1, 3, 3])),
             (HierarchyLevel::Cache, runs(&[2, 3, 1, 3, 2, 1])),
         ];
-        let nesting = Hierarchy::new(&[3, 0, 6, 1, 4, 7, 2, 5, 8, 11, 9, 10], &kinds).expect("sound");
-        assert_eq!((nesting.nodes(), nesting.smallest_part(), nesting.node(Rank(7))), (3, 1, 1));
-        assert_eq!(nesting.inside(nesting.part(1)), None);
-        for number in 0..nesting.parts() {
-            let part = nesting.part(number);
-            let inside = nesting.inside(part);
+        let hierarchy = Hierarchy::new(&[3, 0, 6, 1, 4, 7, 2, 5, 8, 11, 9, 10], &kinds).expect("sound");
+        assert_eq!((hierarchy.nodes(), hierarchy.smallest_part(), hierarchy.node(Rank(7))), (3, 1, 1));
+        assert_eq!(hierarchy.inside(hierarchy.part(1)), None);
+        for number in 0..hierarchy.parts() {
+            let part = hierarchy.part(number);
+            let inside = hierarchy.inside(part);
             for (one, other) in
                 (0..part.size()).flat_map(|one| (0..part.size()).map(move |other| (one, other)))
             {
                 let outside =
-                    nesting.border(nesting.rank(part.first + one), nesting.rank(part.first + other));
+                    hierarchy.border(hierarchy.rank(part.first + one), hierarchy.rank(part.first + other));
                 let known = inside.as_ref().and_then(|inside| inside.border(Rank(one), Rank(other)));
                 assert_eq!(known, outside, "{one} and {other} of part {number}");
             }
@@ -440,14 +441,15 @@ mod tests {
     #[test]
     fn a_million_ranks_are_a_few_numbers() {
         let kind = |border, size| (border, vec![Run { groups: (1 << 20) / size, size }]);
-        let nesting = Hierarchy::new(&[], &[kind(HierarchyLevel::Node, 64), kind(HierarchyLevel::Cache, 8)])
-            .expect("sound");
+        let hierarchy =
+            Hierarchy::new(&[], &[kind(HierarchyLevel::Node, 64), kind(HierarchyLevel::Cache, 8)])
+                .expect("sound");
         assert_eq!(
-            (nesting.size(), nesting.nodes(), nesting.node(Rank(64 * 777 + 5))),
+            (hierarchy.size(), hierarchy.nodes(), hierarchy.node(Rank(64 * 777 + 5))),
             (1 << 20, 1 << 14, 777)
         );
-        assert!(nesting.levels.iter().all(|level| level.stretches.len() == 1));
-        let inside = nesting.inside(nesting.part(777)).expect("caches");
+        assert!(hierarchy.levels.iter().all(|level| level.stretches.len() == 1));
+        let inside = hierarchy.inside(hierarchy.part(777)).expect("caches");
         assert_eq!(
             (inside.size(), inside.kinds().collect::<Vec<_>>()),
             (64, vec![(HierarchyLevel::Cache, 8)])

@@ -27,7 +27,7 @@ pub(crate) use blocks::{alltoall, reduce_scatter, reduce_scatter_in_slices};
 
 /// The widest parts as one rank sees them.
 struct Here<'a> {
-    nesting: &'a Hierarchy,
+    hierarchy: &'a Hierarchy,
     border: HierarchyLevel,
     /// The part that this rank is in.
     part: Group,
@@ -40,16 +40,16 @@ struct Here<'a> {
 impl<'a> Here<'a> {
     /// Where `root` leads its part; the others are led by their first places. None where all ranks sit
     /// together.
-    fn new(nesting: &'a Hierarchy, shape: &Shape, root: Rank) -> Option<Here<'a>> {
-        let (place, top) = (nesting.place(shape.rank()), nesting.place(root));
-        let part = nesting.part_at(place);
-        let local = shape.within(Rank(place - part.first), part.size(), nesting.inside(part));
-        Some(Here { nesting, border: nesting.widest()?, part, top, local })
+    fn new(hierarchy: &'a Hierarchy, shape: &Shape, root: Rank) -> Option<Here<'a>> {
+        let (place, top) = (hierarchy.place(shape.rank()), hierarchy.place(root));
+        let part = hierarchy.part_at(place);
+        let local = shape.within(Rank(place - part.first), part.size(), hierarchy.inside(part));
+        Some(Here { hierarchy, border: hierarchy.widest()?, part, top, local })
     }
 
     /// The same where the first place of all leads.
-    fn of_first(nesting: &'a Hierarchy, shape: &Shape) -> Option<Here<'a>> {
-        Here::new(nesting, shape, nesting.rank(0))
+    fn of_first(hierarchy: &'a Hierarchy, shape: &Shape) -> Option<Here<'a>> {
+        Here::new(hierarchy, shape, hierarchy.rank(0))
     }
 
     /// This rank's number in its part.
@@ -68,32 +68,32 @@ impl<'a> Here<'a> {
 
     /// The same schedule among the ranks of the part.
     fn within(&self, schedule: Schedule) -> Schedule {
-        schedule.among(|local| self.nesting.rank(self.part.first + local.0))
+        schedule.among(|local| self.hierarchy.rank(self.part.first + local.0))
     }
 
     /// The place of this rank's part among the parts.
     fn across(&self) -> Shape {
-        self.local.across(Rank(self.part.number), self.nesting.parts(), self.border)
+        self.local.across(Rank(self.part.number), self.hierarchy.parts(), self.border)
     }
 
     /// The number of the part whose leader leads all.
     fn leading_part(&self) -> Rank {
-        Rank(self.nesting.part_at(self.top).number)
+        Rank(self.hierarchy.part_at(self.top).number)
     }
 
     /// The same schedule among the leaders of the parts.
     fn among_leaders(&self, schedule: Schedule) -> Schedule {
-        schedule.among(|part| self.nesting.rank(self.nesting.part(part.0).leader(self.top)))
+        schedule.among(|part| self.hierarchy.rank(self.hierarchy.part(part.0).leader(self.top)))
     }
 
     /// The same schedule among the ranks that have this rank's number in their parts.
     fn among_alike(&self, schedule: Schedule) -> Schedule {
-        schedule.among(|part| self.nesting.rank(self.nesting.part(part.0).first + self.number()))
+        schedule.among(|part| self.hierarchy.rank(self.hierarchy.part(part.0).first + self.number()))
     }
 }
 
 pub(crate) fn barrier(shape: &Shape) -> Schedule {
-    let Some(here) = shape.nesting().and_then(|nesting| Here::of_first(nesting, shape)) else {
+    let Some(here) = shape.hierarchy().and_then(|hierarchy| Here::of_first(hierarchy, shape)) else {
         return crate::barrier(&shape.flat());
     };
     let mut schedule = Schedule::new("barrier within nodes and between them");
@@ -131,7 +131,7 @@ fn tell_down(shape: &Shape, root: Rank) -> Schedule {
 }
 
 pub(crate) fn bcast(shape: &Shape, root: Rank, bytes: usize) -> Schedule {
-    let Some(here) = shape.nesting().and_then(|nesting| Here::new(nesting, shape, root)) else {
+    let Some(here) = shape.hierarchy().and_then(|hierarchy| Here::new(hierarchy, shape, root)) else {
         return crate::bcast(&shape.flat(), root, bytes);
     };
     let mut schedule = Schedule::new("bcast between nodes and within them");
@@ -152,7 +152,7 @@ pub(crate) fn reduce(
     in_place: bool,
 ) -> Schedule {
     let known = for_operator(shape, operator);
-    let Some(here) = known.and_then(|nesting| Here::new(nesting, shape, root)) else {
+    let Some(here) = known.and_then(|hierarchy| Here::new(hierarchy, shape, root)) else {
         return crate::reduce(&shape.flat(), root, count, operator, in_place);
     };
     let mut schedule = Schedule::new("reduce within nodes and between them");
@@ -192,12 +192,12 @@ fn to_leader(
 
 /// Who sits where, if a reduction by this operator may go by it.
 fn for_operator(shape: &Shape, operator: Operator) -> Option<&Hierarchy> {
-    shape.nesting().filter(|nesting| operator.commutative || nesting.is_straight())
+    shape.hierarchy().filter(|hierarchy| operator.commutative || hierarchy.is_straight())
 }
 
 pub(crate) fn allreduce(shape: &Shape, count: usize, operator: Operator, in_place: bool) -> Schedule {
     let known = for_operator(shape, operator);
-    let Some(here) = known.and_then(|nesting| Here::of_first(nesting, shape)) else {
+    let Some(here) = known.and_then(|hierarchy| Here::of_first(hierarchy, shape)) else {
         return crate::allreduce(&shape.flat(), count, operator, in_place);
     };
     let mut schedule = Schedule::new("allreduce within nodes, between them and within them");
@@ -221,11 +221,11 @@ pub(crate) fn allreduce_in_slices(
     operator: Operator,
     in_place: bool,
 ) -> Schedule {
-    let Some(here) = shape.nesting().and_then(|nesting| Here::of_first(nesting, shape)) else {
+    let Some(here) = shape.hierarchy().and_then(|hierarchy| Here::of_first(hierarchy, shape)) else {
         return crate::allreduce(&shape.flat(), count, operator, in_place);
     };
     let mut schedule = Schedule::new("allreduce in slices within nodes, between them and within them");
-    let lanes = here.nesting.smallest_part();
+    let lanes = here.hierarchy.smallest_part();
     let own = Span::own(count * operator.element_bytes, in_place);
     let out = Span::output(own.bytes);
     let slices = Blocks::Slices { count, element_bytes: operator.element_bytes, parts: lanes };
@@ -253,9 +253,9 @@ pub(crate) fn allreduce_in_slices(
 /// None where the parts do not hold consecutive ranks: what one rank of a part sends for it must be one run
 /// of bytes.
 pub(crate) fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
-    let nesting = shape.nesting().filter(|nesting| nesting.is_straight())?;
+    let hierarchy = shape.hierarchy().filter(|hierarchy| hierarchy.is_straight())?;
     let mut schedule = Schedule::new("allgather within nodes, between them and within them");
-    let (here, all) = (Here::of_first(nesting, shape)?, Span::output(bytes * shape.size() as usize));
+    let (here, all) = (Here::of_first(hierarchy, shape)?, Span::output(bytes * shape.size() as usize));
     let of_part =
         |part: Group| Block { offset: part.first as usize * bytes, bytes: part.size() as usize * bytes };
     let Block { offset, bytes: together } = of_part(here.part);
@@ -265,7 +265,8 @@ pub(crate) fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Option<S
     let gather = crate::gather(&here.local, leader, bytes, in_place && is_leader);
     schedule.append_between(here.within(gather), own, all.part(offset, together));
     if is_leader {
-        let blocks: Vec<Block> = (0..nesting.parts()).map(|number| of_part(nesting.part(number))).collect();
+        let blocks: Vec<Block> =
+            (0..hierarchy.parts()).map(|number| of_part(hierarchy.part(number))).collect();
         let between = Allgather::Circulant.schedule_blocks(&here.across(), &blocks, true);
         schedule.append(here.among_leaders(between));
     }

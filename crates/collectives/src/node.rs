@@ -202,7 +202,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         self.await_all(|through| !is_before(through, last))?;
         self.turn.credit.renewed();
         self.turn.owes_renewal = false;
-        self.board().renew(self.number);
+        self.segment().renew(self.number);
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
             return Ok(());
         }
         if plan.gives {
-            self.board().wake();
+            self.segment().wake();
         }
         let owes = |rank: Rank| plan.writers().any(|from| from == rank).then(|| plan.heard(rank).0);
         plan.writers().try_for_each(|from| self.hear(from, plan.heard(from).0, &owes))?;
@@ -251,8 +251,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         let contribution = if pairs.is_loaded() { reading(output) } else { input };
         if pairs.writes() {
             self.await_room(DEPTH)?;
-            pairs.write(self.board(), self.number, contribution);
-            self.board().wake();
+            pairs.write(self.segment(), self.number, contribution);
+            self.segment().wake();
         }
         if let Some([own, place]) = pairs.kept().filter(|_| !pairs.has_long()) {
             output.write_at(place.offset, contribution.part(own.offset, own.bytes));
@@ -263,7 +263,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
             let entry_bytes = pairs.entry_bytes(block.bytes);
             let owes = |from| pairs.heard(from).map(|block| pairs.entry_bytes(block.bytes));
             self.hear(from, entry_bytes, &owes)?;
-            let sent_bytes = self.board().read_either(from.0, self.number, entry_bytes, |entry| {
+            let sent_bytes = self.segment().read_either(from.0, self.number, entry_bytes, |entry| {
                 let (sent_bytes, data) = pairs.find(from, entry);
                 if sent_bytes == block.bytes {
                     output.write_at(block.offset, data);
@@ -291,9 +291,9 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         self.await_room(ahead)?;
         if is_piece {
             let bytes = parts[0].bytes() + parts[1].bytes();
-            self.board().send_chunk(Ring::Short, self.number, [bytes as u32, 1], parts);
+            self.segment().send_chunk(Ring::Short, self.number, [bytes as u32, 1], parts);
         } else {
-            self.board().put(self.number, parts);
+            self.segment().put(self.number, parts);
         }
         Ok(())
     }
@@ -327,8 +327,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
     fn await_all(&self, so: impl Fn(u32) -> bool) -> Result<u32> {
         let mut least = self.number;
         for place in others(self.of.rank(), self.of.size()) {
-            self.until(None, |board| so(board.consumed(place.0)))?;
-            let through = self.board().consumed(place.0);
+            self.until(None, |segment| so(segment.consumed(place.0)))?;
+            let through = self.segment().consumed(place.0);
             if is_before(through, least) {
                 least = through;
             }
@@ -345,8 +345,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         expected_bytes: usize,
         owes: &dyn Fn(Rank) -> Option<usize>,
     ) -> Result<()> {
-        let (board, number) = (self.board(), self.number);
-        if board.has(from.0, number) && is_whole(board.announced(from.0, number), expected_bytes) {
+        let (segment, number) = (self.segment(), self.number);
+        if segment.has(from.0, number) && is_whole(segment.announced(from.0, number), expected_bytes) {
             return Ok(());
         }
         self.hear_late(from, expected_bytes, owes)
@@ -361,8 +361,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         expected_bytes: usize,
         owes: &dyn Fn(Rank) -> Option<usize>,
     ) -> Result<()> {
-        self.until(Some(owes), |board| board.has(from.0, self.number))?;
-        if is_whole(self.board().announced(from.0, self.number), expected_bytes) {
+        self.until(Some(owes), |segment| segment.has(from.0, self.number))?;
+        if is_whole(self.segment().announced(from.0, self.number), expected_bytes) {
             return Ok(());
         }
         Err(self.misfit(from, owes))
@@ -372,7 +372,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
     /// member goes past all of them, since their numbers count for all.
     #[cold]
     fn misfit(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Fault {
-        let [bytes, _] = self.board().announced(from.0, self.number);
+        let [bytes, _] = self.segment().announced(from.0, self.number);
         let (sent_bytes, expected_bytes) = (bytes as usize, owes(from).unwrap_or(0));
         // Who learns of a loss meanwhile says nothing of it: this is told already.
         let _ = self.pass_pieces(owes);
@@ -391,8 +391,8 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         let (first, mut pieces, mut next) = (self.number, 1, 1);
         loop {
             for from in others(here, size).filter(|&from| owes(from).is_some()) {
-                self.until(Some(owes), |board| board.has(from.0, self.number))?;
-                let [_, theirs] = self.board().announced(from.0, self.number);
+                self.until(Some(owes), |segment| segment.has(from.0, self.number))?;
+                let [_, theirs] = self.segment().announced(from.0, self.number);
                 pieces = pieces.max(chunking::told_pieces(theirs));
                 next = chunking::following(theirs, self.number.wrapping_sub(first));
             }
@@ -408,7 +408,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
             self.number = first.wrapping_add(next);
             if size > 2 {
                 self.give([Payload::EMPTY; 2], false)?;
-                self.board().wake();
+                self.segment().wake();
             }
         }
     }
@@ -421,14 +421,14 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: impl Fn(&M::Slots) -> bool,
     ) -> Result<()> {
-        if self.of.is_soon(|| so(self.board())) {
+        if self.of.is_soon(|| so(self.segment())) {
             return Ok(());
         }
         let written = if self.has_yet_to_write { self.number.wrapping_sub(1) } else { self.number };
         self.of.wait([self.number, written], owes, &so)
     }
 
-    fn board(&self) -> &M::Slots {
+    fn segment(&self) -> &M::Slots {
         self.of.slots()
     }
 }

@@ -18,7 +18,7 @@ pub struct Shape {
     together: u32,
     /// What lies between any two ranks of a node, where that is alike for all.
     apart: Option<HierarchyLevel>,
-    nesting: Option<Arc<Hierarchy>>,
+    hierarchy: Option<Arc<Hierarchy>>,
     guide: &'static TuningConfig,
     /// Whether what is asked for is a part of another operation.
     is_part: bool,
@@ -53,7 +53,7 @@ impl Shape {
     pub fn new(rank: Rank, size: u32) -> Shape {
         assert!(rank.0 < size, "rank {} is not among {size} ranks", rank.0);
         let (cores, guide) = (Cores::Own, &BUILT_IN);
-        Shape { rank, size, cores, together: size, apart: None, nesting: None, guide, is_part: false }
+        Shape { rank, size, cores, together: size, apart: None, hierarchy: None, guide, is_part: false }
     }
 
     /// The same place where the ranks have such cores.
@@ -91,27 +91,31 @@ impl Shape {
     /// # Panics
     /// If that is told of another number of ranks.
     #[must_use]
-    pub fn nested(self, nesting: Arc<Hierarchy>) -> Shape {
-        assert_eq!(nesting.size(), self.size, "places for another number of ranks");
-        let together = self.size.div_ceil(nesting.nodes());
-        Shape { nesting: Some(nesting).filter(|nesting| nesting.widest().is_some()), together, ..self }
+    pub fn nested(self, hierarchy: Arc<Hierarchy>) -> Shape {
+        assert_eq!(hierarchy.size(), self.size, "places for another number of ranks");
+        let together = self.size.div_ceil(hierarchy.nodes());
+        Shape {
+            hierarchy: Some(hierarchy).filter(|hierarchy| hierarchy.widest().is_some()),
+            together,
+            ..self
+        }
     }
 
     /// Which ranks sit together, where that is known.
     #[must_use]
-    pub fn nesting(&self) -> Option<&Hierarchy> {
-        self.nesting.as_deref()
+    pub fn hierarchy(&self) -> Option<&Hierarchy> {
+        self.hierarchy.as_deref()
     }
 
     /// The same place where nothing is known of who sits where.
     pub(crate) fn flat(&self) -> Shape {
-        Shape { nesting: None, ..self.clone() }
+        Shape { hierarchy: None, ..self.clone() }
     }
 
     /// A place among the ranks of one part, for a part of this operation.
-    pub(crate) fn within(&self, rank: Rank, size: u32, nesting: Option<Hierarchy>) -> Shape {
+    pub(crate) fn within(&self, rank: Rank, size: u32, hierarchy: Option<Hierarchy>) -> Shape {
         let shape = Shape::new(rank, size).on(self.cores).guided_by(self.guide);
-        Shape { is_part: true, nesting: nesting.map(Arc::new), ..shape }
+        Shape { is_part: true, hierarchy: hierarchy.map(Arc::new), ..shape }
     }
 
     /// A place among ranks of which each sits in another part, for a part of this operation.
@@ -149,19 +153,19 @@ impl Shape {
     /// On how many nodes the ranks sit.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.nesting().map_or_else(|| self.size.div_ceil(self.together), Hierarchy::nodes)
+        self.hierarchy().map_or_else(|| self.size.div_ceil(self.together), Hierarchy::nodes)
     }
 
     /// The node of a rank.
     #[must_use]
     pub fn node_of(&self, rank: u32) -> u32 {
-        self.nesting().map_or(rank / self.together, |nesting| nesting.node(Rank(rank)))
+        self.hierarchy().map_or(rank / self.together, |hierarchy| hierarchy.node(Rank(rank)))
     }
 
     /// What lies between two ranks; nothing within the smallest parts that are known.
     pub(crate) fn border(&self, one: u32, other: u32) -> Option<HierarchyLevel> {
-        match self.nesting() {
-            Some(nesting) => nesting.border(Rank(one), Rank(other)),
+        match self.hierarchy() {
+            Some(hierarchy) => hierarchy.border(Rank(one), Rank(other)),
             None if one / self.together != other / self.together => Some(HierarchyLevel::Node),
             None => self.apart,
         }
@@ -169,8 +173,8 @@ impl Shape {
 
     /// What lies between the farthest ranks.
     fn widest(&self) -> Option<HierarchyLevel> {
-        match self.nesting() {
-            Some(nesting) => nesting.widest(),
+        match self.hierarchy() {
+            Some(hierarchy) => hierarchy.widest(),
             None if self.together < self.size => Some(HierarchyLevel::Node),
             None => self.apart,
         }

@@ -213,7 +213,7 @@ fn impossible_datatypes_are_refused() {
 }
 
 #[test]
-fn nesting_has_a_bottom() {
+fn hierarchy_has_a_bottom() {
     let mut datatype = named(Predefined::Double).clone();
     let refused = (0..5000).find_map(|level| {
         let stride = datatype.true_extent() + 3 + level % 2;

@@ -332,12 +332,12 @@ pub fn pulls_what_was_exposed<P: Pair>() {
     let all = fewer_for_miri(100_000);
     let (data, half) = (pattern(all, 5), all / 2);
     for (offset, bytes) in [(0, half), (1, 7), (half, half), (0, all)] {
-        let exposed = wire.left.expose(wire.to_right, Payload::from(&data[..]));
+        let exposed = wire.left.register_memory(wire.to_right, Payload::from(&data[..]));
         let room = Heap::new(bytes);
         let is_whole = (0..100).any(|attempt| wire.pull_right(exposed, offset, &room, attempt));
         assert!(is_whole, "limits offer to pull, and a hundred attempts were refused");
         assert!(room.payload().to_vec() == data[offset..offset + bytes], "{bytes} bytes at {offset}");
-        wire.left.conceal(Peer(1), exposed);
+        wire.left.deregister_memory(Peer(1), exposed);
     }
 }
 
@@ -353,8 +353,8 @@ pub fn pulls_many_at_once<P: Pair>() {
     let mut under_way = 0;
     let exposed: Vec<Exposed> = (data.iter().enumerate())
         .map(|(number, data)| match number % 2 {
-            0 => wire.left.expose(wire.to_right, Payload::from(&data[..])),
-            _ => wire.right.expose(wire.to_left, Payload::from(&data[..])),
+            0 => wire.left.register_memory(wire.to_right, Payload::from(&data[..])),
+            _ => wire.right.register_memory(wire.to_left, Payload::from(&data[..])),
         })
         .collect();
     let mut ended = Vec::new();
@@ -385,8 +385,8 @@ pub fn pulls_many_at_once<P: Pair>() {
     }
     for (number, exposed) in exposed.into_iter().enumerate() {
         match number % 2 {
-            0 => wire.left.conceal(Peer(1), exposed),
-            _ => wire.right.conceal(Peer(0), exposed),
+            0 => wire.left.deregister_memory(Peer(1), exposed),
+            _ => wire.right.deregister_memory(Peer(0), exposed),
         }
         assert_eq!(wire.take_right(), (numbered(number as u32), b"between".to_vec()));
     }

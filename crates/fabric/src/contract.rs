@@ -121,12 +121,12 @@ pub trait Fabric: Send {
     /// where `limits(lane).pull` holds there. Whoever exposes keeps the memory alive until the peer has said
     /// that it is done or is lost, and then says so by [`Fabric::conceal`]. The answer is the default where
     /// the memory cannot be read.
-    fn expose(&mut self, _lane: Self::Lane, _memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, _lane: Self::Lane, _memory: Payload<'_>) -> Exposed {
         Exposed::default()
     }
 
     /// What was exposed to `peer` is not read any more.
-    fn conceal(&mut self, _peer: Peer, _exposed: Exposed) {}
+    fn deregister_memory(&mut self, _peer: Peer, _exposed: Exposed) {}
 
     /// Reads `into.bytes()` bytes of what the peer exposed, from `offset` on. `exposed` comes from the peer
     /// and is checked by the fabric or by the kernel, never believed.

@@ -261,7 +261,7 @@ impl Fabric for Simulated {
         Unbelled
     }
 
-    fn expose(&mut self, _lane: Peer, memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, _lane: Peer, memory: Payload<'_>) -> Exposed {
         let mut shared = self.network.hold();
         if !shared.step(self.here) {
             return Exposed::default();
@@ -272,7 +272,7 @@ impl Fabric for Simulated {
         Exposed { words: [key, memory.bytes() as u64] }
     }
 
-    fn conceal(&mut self, _peer: Peer, exposed: Exposed) {
+    fn deregister_memory(&mut self, _peer: Peer, exposed: Exposed) {
         let mut shared = self.network.hold();
         if !shared.step(self.here) {
             return;

@@ -31,9 +31,9 @@ pub struct Config {
     pub node: Option<String>,
     /// The descriptor of the job's failure log of failures, inherited from a launcher that leaves the
     /// survivors alive.
-    pub ledger: Option<i32>,
+    pub failure_log: Option<i32>,
     /// The descriptor of the pulses of the job's processes, from the same launcher.
-    pub pulses: Option<i32>,
+    pub liveness_descriptors: Option<i32>,
     /// The descriptor of the memory where processes write what their calls wait for, inherited from the
     /// launcher.
     pub wait_states: Option<i32>,
@@ -295,8 +295,8 @@ impl Default for Config {
             fabrics: vec![FabricName::Shm, FabricName::Tcp],
             segment: None,
             node: None,
-            ledger: None,
-            pulses: None,
+            failure_log: None,
+            liveness_descriptors: None,
             wait_states: None,
             ft_mode: FtMode::None,
             ft_messages: MessageMode::Reset,

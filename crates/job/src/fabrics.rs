@@ -37,8 +37,8 @@ pub use libfabric::{
 pub use measuring::{measure_first, measure_second};
 use memory::segment_refused;
 pub use memory::{
-    CommonOffer, begin_pulse, fetch_common, inherited_ledger, inherited_pipe, inherited_wait_states,
-    segment_for_threads,
+    CommonOffer, begin_liveness_descriptor, fetch_common, inherited_failure_log, inherited_pipe,
+    inherited_wait_states, segment_for_threads,
 };
 pub use memory::{create_segment, share_memory};
 pub(crate) use shm::same_user;
@@ -161,8 +161,8 @@ impl Fabrics {
     /// Lines that processes of this node write for each other; none where one of them shares no memory, so
     /// that all have the same answer.
     #[must_use]
-    pub fn boards(&self) -> Option<CollectiveSegments> {
-        self.shm.as_ref().filter(|_| self.all_share).map(Shm::boards)
+    pub fn segments(&self) -> Option<CollectiveSegments> {
+        self.shm.as_ref().filter(|_| self.all_share).map(Shm::collective_segments)
     }
 
     /// Where the constants in use come from; none where shm is not open.

@@ -1,5 +1,5 @@
 //! How the processes of a job tell each other their addresses: a process manager, or, for ranks that are
-//! threads of one process, a collective segment they share.
+//! threads of one process, a key-value store they share.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,12 +20,12 @@ use crate::tell::tell;
 pub enum Exchange {
     /// The process manager that started this process, or none at all.
     Manager(Arc<Mutex<Option<Manager>>>),
-    /// A collective segment that the ranks of one process share.
-    Board(Arc<Board>),
+    /// A key-value store that the ranks of one process share.
+    KeyValueStore(Arc<KeyValueStore>),
 }
 
-/// The collective segment of ranks that are threads.
-pub struct Board {
+/// The key-value store of ranks that are threads.
+pub struct KeyValueStore {
     job: String,
     cards: Mutex<HashMap<Peer, Vec<u8>>>,
     announced: Mutex<HashSet<String>>,
@@ -43,12 +43,12 @@ struct Fence {
     broken: bool,
 }
 
-impl Board {
-    /// The collective segment of that many ranks.
+impl KeyValueStore {
+    /// The key-value store of that many ranks.
     #[must_use]
-    pub fn new(ranks: u32) -> Board {
-        let number = BOARDS.fetch_add(1, Ordering::Relaxed);
-        Board {
+    pub fn new(ranks: u32) -> KeyValueStore {
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        KeyValueStore {
             job: format!("threads-{}-{number}", std::process::id()),
             cards: Mutex::default(),
             announced: Mutex::default(),
@@ -99,7 +99,7 @@ impl Exchange {
                 let manager = lock(manager);
                 manager.as_ref().map(Manager::job).unwrap_or_default()
             }
-            Exchange::Board(board) => board.job.clone(),
+            Exchange::KeyValueStore(store) => store.job.clone(),
         }
     }
 
@@ -109,8 +109,8 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.put_as(here.0, CARD, card).map_err(|error| failed(&error)))
             }
-            Exchange::Board(board) => {
-                lock(&board.cards).insert(here, card.to_vec());
+            Exchange::KeyValueStore(store) => {
+                lock(&store.cards).insert(here, card.to_vec());
                 Ok(())
             }
         }
@@ -122,7 +122,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.get(peer.0, CARD).map_err(|error| failed(&error)))
             }
-            Exchange::Board(board) => Ok(lock(&board.cards).get(&peer).cloned()),
+            Exchange::KeyValueStore(store) => Ok(lock(&store.cards).get(&peer).cloned()),
         }
     }
 
@@ -132,9 +132,9 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.announce(what, is_so).map_err(|error| failed(&error)))
             }
-            Exchange::Board(board) => {
+            Exchange::KeyValueStore(store) => {
                 if is_so {
-                    lock(&board.announced).insert(what.to_owned());
+                    lock(&store.announced).insert(what.to_owned());
                 }
                 Ok(())
             }
@@ -147,7 +147,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.local_size().map_err(|error| failed(&error)))
             }
-            Exchange::Board(_) => Ok(None),
+            Exchange::KeyValueStore(_) => Ok(None),
         }
     }
 
@@ -160,7 +160,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.node_map().map_err(|error| failed(&error)))
             }
-            Exchange::Board(_) => Ok(None),
+            Exchange::KeyValueStore(_) => Ok(None),
         }
     }
 
@@ -170,7 +170,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.is_announced(what).map_err(|error| failed(&error)))
             }
-            Exchange::Board(board) => Ok(lock(&board.announced).contains(what)),
+            Exchange::KeyValueStore(store) => Ok(lock(&store.announced).contains(what)),
         }
     }
 
@@ -179,7 +179,7 @@ impl Exchange {
     pub(crate) fn fence(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<()> {
         let passed = match self {
             Exchange::Manager(manager) => with(manager, |manager| Ok(manager.fence_watched(watches)))?,
-            Exchange::Board(board) => return board.wait(),
+            Exchange::KeyValueStore(store) => return store.wait(),
         };
         if let Err(error @ ExchangeError::Ended { .. }) = &passed {
             // Whatever errors do here, the others can do nothing but wait: the job ends.
@@ -200,7 +200,9 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.rebuild(asked, ranks, facts).map_err(|error| failed(&error)))
             }
-            Exchange::Board(_) => Err(Error::new(Class::Unsupported, "threads are not started again")),
+            Exchange::KeyValueStore(_) => {
+                Err(Error::new(Class::Unsupported, "threads are not started again"))
+            }
         }
     }
 
@@ -213,7 +215,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.ready().map_err(|error| failed(&error)))
             }
-            Exchange::Board(_) => Ok(()),
+            Exchange::KeyValueStore(_) => Ok(()),
         }
     }
 
@@ -249,7 +251,7 @@ impl Exchange {
                 let manager = lock(manager);
                 manager.as_ref().is_some_and(Manager::lost)
             }
-            Exchange::Board(_) => false,
+            Exchange::KeyValueStore(_) => false,
         }
     }
 
@@ -259,7 +261,7 @@ impl Exchange {
             Exchange::Manager(manager) => {
                 with(manager, |manager| manager.appnum().map_err(|error| failed(&error))).ok().flatten()
             }
-            Exchange::Board(_) => None,
+            Exchange::KeyValueStore(_) => None,
         }
     }
 
@@ -271,7 +273,7 @@ impl Exchange {
                     .ok()
                     .flatten()
             }
-            Exchange::Board(_) => None,
+            Exchange::KeyValueStore(_) => None,
         }
     }
 }
@@ -300,7 +302,7 @@ const STATUS_WITHOUT_START: i32 = 1;
 const CARD: &str = "weft-card";
 
 /// Collective segments that this process has made.
-static BOARDS: AtomicU32 = AtomicU32::new(0);
+static STORES: AtomicU32 = AtomicU32::new(0);
 
 /// Cards by peer, fetched when first asked for.
 pub struct Cards {

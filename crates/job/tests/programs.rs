@@ -139,11 +139,11 @@ mod with_loopback {
         fn bell(&self) -> F::Bell {
             self.1.bell()
         }
-        fn expose(&mut self, lane: Self::Lane, memory: Payload<'_>) -> Exposed {
-            lane.map_or_else(Exposed::default, |lane| self.1.expose(lane, memory))
+        fn register_memory(&mut self, lane: Self::Lane, memory: Payload<'_>) -> Exposed {
+            lane.map_or_else(Exposed::default, |lane| self.1.register_memory(lane, memory))
         }
-        fn conceal(&mut self, peer: Peer, exposed: Exposed) {
-            self.1.conceal(peer, exposed);
+        fn deregister_memory(&mut self, peer: Peer, exposed: Exposed) {
+            self.1.deregister_memory(peer, exposed);
         }
         fn pull(
             &mut self,

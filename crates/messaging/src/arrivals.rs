@@ -166,7 +166,7 @@ impl<L> Core<L> {
     }
 
     /// Tells the choked peers that there is room again, once half of the budget is free.
-    pub(crate) fn relax(&mut self) {
+    pub(crate) fn resume_sending(&mut self) {
         if self.choked.is_empty() || self.matching.kept_bytes > self.unexpected_bytes_max / 2 {
             return;
         }
@@ -229,7 +229,7 @@ impl<L> Core<L> {
                 Some(State::Landing { by: Carrier::Fabric { .. }, .. }) if told == Told::Here => continue,
                 Some(State::AwaitingReceiver { exposed, .. }) => {
                     let exposed = *exposed;
-                    self.conceal(peer, exposed);
+                    self.deregister_memory(peer, exposed);
                 }
                 _ => {}
             }
@@ -361,13 +361,13 @@ impl<L> Core<L> {
         index
     }
 
-    fn choke(&mut self, from: Peer, choke: bool) {
+    fn stop_sending(&mut self, from: Peer, stop_sending: bool) {
         self.choking.retain(|&peer| peer != from);
-        if choke {
+        if stop_sending {
             self.choking.push(from);
         }
         if let Some(link) = self.peers.link(from) {
-            link.eager_bytes_end = if choke { 0 } else { link.limits.eager_bytes_max + 1 };
+            link.eager_bytes_end = if stop_sending { 0 } else { link.limits.eager_bytes_max + 1 };
         }
     }
 
@@ -546,8 +546,8 @@ impl<L> Core<L> {
             Kind::Agree { number, identity } => self.hear_word(from, number, identity, payload),
             Kind::Revoke { context, identity } => self.hear_revocation(context, identity),
             Kind::Failed { who } => self.notices.hear(from, who),
-            Kind::Choke => self.choke(from, true),
-            Kind::Relax => self.choke(from, false),
+            Kind::Choke => self.stop_sending(from, true),
+            Kind::Relax => self.stop_sending(from, false),
         }
     }
 }

@@ -355,7 +355,7 @@ impl<F: Fabric> Engine<F> {
             return None;
         }
         let message = self.core.matching.take(found)?;
-        self.core.relax();
+        self.core.resume_sending();
         Some(Message { envelope: message.envelope, from: message.from, body: message.body })
     }
 

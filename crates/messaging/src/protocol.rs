@@ -104,8 +104,8 @@ impl Kind {
                 [REVOKE, context, 0, 0, identity as u32, (identity >> 32) as u32]
             }
             Kind::Failed { who } => [FAILED, who.0, 0, 0, 0, 0],
-            Kind::Choke => [CHOKE, 0, 0, 0, 0, 0],
-            Kind::Relax => [RELAX, 0, 0, 0, 0, 0],
+            Kind::Choke => [STOP_SENDING, 0, 0, 0, 0, 0],
+            Kind::Relax => [RESUME_SENDING, 0, 0, 0, 0, 0],
         };
         Header { words }
     }
@@ -133,8 +133,8 @@ impl Kind {
             DATA => Kind::Data { receive: front },
             PIECE => Kind::Piece { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
             DONE => Kind::Done { send: front, is_retracted: third != 0 },
-            CHOKE => Kind::Choke,
-            RELAX => Kind::Relax,
+            STOP_SENDING => Kind::Choke,
+            RESUME_SENDING => Kind::Relax,
             SHARE => Kind::Share { send: front, receive: back },
             BROUGHT => Kind::Brought { receive: front },
             AGREE => Kind::Agree { number: first, identity: u64::from(fourth) | u64::from(fifth) << 32 },
@@ -169,7 +169,7 @@ impl Offer {
         if self.signature == 0 { Postscript::Nothing } else { Postscript::Signature(self.signature) }
     }
 
-    pub(crate) fn parcel(&self) -> Parcel {
+    pub(crate) fn chunked_message(&self) -> Parcel {
         let mut bytes = [0; OFFER_BYTES_MAX];
         let attended = if self.is_attended { ATTENDED } else { 0 };
         bytes[..8].copy_from_slice(&(self.bytes as u64 | attended).to_le_bytes());
@@ -235,8 +235,8 @@ const REQUEST: u32 = 3;
 const CLEAR: u32 = 4;
 const DATA: u32 = 5;
 const DONE: u32 = 6;
-const CHOKE: u32 = 7;
-const RELAX: u32 = 8;
+const STOP_SENDING: u32 = 7;
+const RESUME_SENDING: u32 = 8;
 const SHARE: u32 = 9;
 const BROUGHT: u32 = 10;
 const SIGNED: u32 = 11;
@@ -265,7 +265,7 @@ mod tests {
         #[test]
         fn any_offer_is_answered(bytes: Vec<u8>) {
             if let Some(offer) = Offer::decode(Payload::from(&bytes[..])) {
-                assert_eq!(offer.parcel().payload().to_vec(), bytes);
+                assert_eq!(offer.chunked_message().payload().to_vec(), bytes);
             }
             let _ = decode_bytes(Payload::from(&bytes[..]));
             if let Some(exposed) = decode_exposed(Payload::from(&bytes[..])) {

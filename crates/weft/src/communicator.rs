@@ -99,7 +99,7 @@ struct Inner {
     /// Whether all members share memory, once that was asked for.
     on_one_node: OnceLock<bool>,
     /// Which members sit together, once an operation of all of them was begun.
-    nesting: OnceLock<Option<Arc<Hierarchy>>>,
+    hierarchy: OnceLock<Option<Arc<Hierarchy>>>,
     /// Keeps the context from others while anything uses it.
     lease: Kept,
     /// Where the numbers of communicators made from this one come from; the same at all members.
@@ -131,9 +131,9 @@ struct Inner {
     /// Whether operations go through shared memory or by messages.
     verdicts: SegmentChoices,
     /// Where its members write lines for each other, once that is known; empty where they do not.
-    bulletin: OnceLock<Founded>,
+    handle: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
-    before_bulletin: AtomicU32,
+    before_handle: AtomicU32,
     /// Given by the program.
     name: Mutex<Option<Arc<str>>>,
     /// What messages to people call it while it has no name.
@@ -264,7 +264,7 @@ impl Communicator {
             topology,
             placement: OnceLock::new(),
             on_one_node: OnceLock::new(),
-            nesting: OnceLock::new(),
+            hierarchy: OnceLock::new(),
             lease,
             identity,
             children: AtomicU64::new(0),
@@ -276,8 +276,8 @@ impl Communicator {
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
             verdicts: SegmentChoices::default(),
-            bulletin: OnceLock::new(),
-            before_bulletin: AtomicU32::new(0),
+            handle: OnceLock::new(),
+            before_handle: AtomicU32::new(0),
             name: Mutex::default(),
             label,
             attributes: Attributes::default(),

@@ -47,7 +47,7 @@ pub struct Process {
     engine: Lock<Engine<Fabrics>>,
     bell: FabricsBell,
     heap: Option<SharedHeap>,
-    boards: Option<CollectiveSegments>,
+    segments: Option<CollectiveSegments>,
     policy: Policy,
     /// Looks at one source between two turns of progress.
     looks: u32,
@@ -65,11 +65,11 @@ pub struct Process {
     misses: AtomicU32,
     exchange: Mutex<Exchange>,
     /// Where a launcher writes who has failed, and how much of it was read.
-    ledger: Option<Arc<FailureLog>>,
+    failure_log: Option<Arc<FailureLog>>,
     /// Whether the launcher wakes who sleeps when it has written there.
     is_rung: bool,
     /// By what the launcher sees when this process ends.
-    pulse: Mutex<Option<LivenessDescriptor>>,
+    liveness_descriptor: Mutex<Option<LivenessDescriptor>>,
     read: AtomicU32,
     /// Whom the program has asked to be told by that somebody has failed.
     news: Mutex<Option<News>>,
@@ -129,7 +129,7 @@ impl Process {
             peers,
             bell: engine.fabric().bell(),
             heap: engine.fabric().heap(),
-            boards: engine.fabric().boards(),
+            segments: engine.fabric().segments(),
             failures: engine.failures().clone(),
             engine: Lock::new(threads, engine),
             policy,
@@ -141,9 +141,9 @@ impl Process {
             crowd: Crowd::new(spinning_max),
             misses: AtomicU32::new(0),
             exchange: Mutex::new(exchange),
-            ledger: None,
+            failure_log: None,
             is_rung: false,
-            pulse: Mutex::new(None),
+            liveness_descriptor: Mutex::new(None),
             read: AtomicU32::new(0),
             news: Mutex::new(None),
             restarts: Restarts { allowed: 0, fallback: FtMode::Blank, incarnation: 0 },
@@ -433,7 +433,7 @@ impl Process {
         }
         let happened = self.turn(&mut engine);
         if happened == 0 {
-            self.read_ledger(&mut engine);
+            self.read_failure_log(&mut engine);
         }
         let answer = ready(&mut engine);
         drop(engine);
@@ -462,8 +462,8 @@ impl Process {
     }
 
     /// Lines that processes of this node write for each other; none where no memory is shared.
-    pub(crate) fn boards(&self) -> Option<&CollectiveSegments> {
-        self.boards.as_ref()
+    pub(crate) fn segments(&self) -> Option<&CollectiveSegments> {
+        self.segments.as_ref()
     }
 
     /// A look at the engine that changes nothing others wait for.
@@ -551,7 +551,7 @@ impl Process {
         }
         self.until(|engine| engine.leave().then_some(()));
         drop(lock(&self.news).take());
-        drop(lock(&self.pulse).take());
+        drop(lock(&self.liveness_descriptor).take());
         lock(&self.exchange).finish();
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use job::config::{Config, wrong};
 use job::error::{Class, Error, Result};
 use job::fabrics::{self, Fabrics, Opened, Place};
-use job::key_value_exchange::{Board, Cards, Exchange};
+use job::key_value_exchange::{Cards, Exchange, KeyValueStore};
 use job::lock::Threads;
 use job::machine::Surroundings;
 use job::numa_partition::Parts;
@@ -91,7 +91,7 @@ impl Session {
         // One node needs no map; where one process sees several, all do.
         let nodes = if exchanged && node.size() < size { exchange.node_map()? } else { None };
         // Ranks that are threads end together.
-        let is_of_threads = matches!(exchange, Exchange::Board(_));
+        let is_of_threads = matches!(exchange, Exchange::KeyValueStore(_));
         let mut process = Process::new(Joined {
             here,
             peers,
@@ -253,13 +253,13 @@ impl Drop for Job {
 /// processes that do not end together tell each other.
 fn inherit(process: &mut Process, config: &Config, is_of_threads: bool) -> Result<()> {
     let (here, peers) = (process.here(), process.peers());
-    if let Some(number) = config.ledger {
-        process.read_from(fabrics::inherited_ledger(number, peers)?)?;
+    if let Some(number) = config.failure_log {
+        process.read_from(fabrics::inherited_failure_log(number, peers)?)?;
     } else if !is_of_threads {
         process.act(|engine| engine.tell_of_failures(here));
     }
-    if let Some(number) = config.pulses {
-        process.is_watched_by(fabrics::begin_pulse(number, peers, here)?);
+    if let Some(number) = config.liveness_descriptors {
+        process.is_watched_by(fabrics::begin_liveness_descriptor(number, peers, here)?);
     }
     let states = config.wait_states.and_then(|number| fabrics::inherited_wait_states(number, peers));
     if let Some(states) = states {
@@ -302,17 +302,17 @@ pub fn run_threads_for<R: Send>(
 ) -> Result<Vec<R>> {
     let owned = fabrics::segment_for_threads(ranks, config)?;
     let segment = owned.as_ref().map(AsRawFd::as_raw_fd);
-    let board = Arc::new(Board::new(ranks));
+    let store = Arc::new(KeyValueStore::new(ranks));
     let cpus = Some(wait::cpus(config));
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..ranks)
             .map(|rank| {
-                let (board, body) = (board.clone(), &body);
+                let (store, body) = (store.clone(), &body);
                 scope.spawn(move || {
                     let config = Config { segment, cpus, ..config.clone() };
-                    let exchange = Exchange::Board(board.clone());
+                    let exchange = Exchange::KeyValueStore(store.clone());
                     let session = Session::join(rank, ranks, exchange, &config, threads)
-                        .inspect_err(|_| board.give_up())?;
+                        .inspect_err(|_| store.give_up())?;
                     Ok(body(&session))
                 })
             })

@@ -385,11 +385,11 @@ impl Fabric for Libfabric {
         self.bell.clone()
     }
 
-    fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
         self.show(lane.0, memory)
     }
 
-    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+    fn deregister_memory(&mut self, peer: Peer, exposed: Exposed) {
         self.hide(peer, exposed);
     }
 

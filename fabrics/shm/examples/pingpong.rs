@@ -159,11 +159,12 @@ struct Heard {
 }
 
 impl End {
-    fn open(segment: &Segment, seat: u32, bytes: usize) -> End {
+    fn open(segment: &Segment, process_slot: u32, bytes: usize) -> End {
         let peers = vec![Peer(0), Peer(1)];
-        let mut shm = Shm::open(segment.clone(), seat, peers, Settings::default()).expect("the seat is free");
+        let mut shm =
+            Shm::open(segment.clone(), process_slot, peers, Settings::default()).expect("the seat is free");
         // The address of the other end is ours, but for the seat at its end.
-        let other = 1 - seat;
+        let other = 1 - process_slot;
         let mut address = shm.address();
         let at = address.len() - 4;
         address[at..].copy_from_slice(&other.to_le_bytes());
@@ -206,7 +207,7 @@ impl End {
     }
 
     fn send_exposed(&mut self) {
-        let [start, bytes] = self.shm.expose(self.lane, self.outbox.payload()).words;
+        let [start, bytes] = self.shm.register_memory(self.lane, self.outbox.payload()).words;
         let words = [start as u32, (start >> 32) as u32, bytes as u32, 0, 0, 1];
         let _ = self.shm.post(self.lane, &Header { words }, Payload::EMPTY);
     }
@@ -239,7 +240,7 @@ impl Sink for Heard {
 /// Runs both ends, each on a cpu of its own; the answer is the left one's.
 fn both(right: impl FnOnce(&mut End) + Send, left: impl FnOnce(&mut End) -> f64, bytes: usize) -> f64 {
     let segment = Segment::adopt(Segment::create(2).expect("a segment is made"), 2).expect("and adopted");
-    let mut ends = [0, 1].map(|seat| End::open(&segment, seat, bytes));
+    let mut ends = [0, 1].map(|process_slot| End::open(&segment, process_slot, bytes));
     let [left_end, right_end] = &mut ends;
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -13,18 +13,18 @@ use crate::segment::Segment;
 #[derive(Clone)]
 pub struct ShmBell {
     segment: Segment,
-    seat: ProcessSlot,
+    process_slot: ProcessSlot,
 }
 
 impl ShmBell {
-    pub(crate) fn new(segment: Segment, seat: ProcessSlot) -> ShmBell {
-        ShmBell { segment, seat }
+    pub(crate) fn new(segment: Segment, process_slot: ProcessSlot) -> ShmBell {
+        ShmBell { segment, process_slot }
     }
 }
 
 impl Bell for ShmBell {
     fn arm(&self) -> u32 {
-        self.seat.arm(self.segment.memory())
+        self.process_slot.arm(self.segment.memory())
     }
 
     fn sleep(&self, armed: u32, at_most: Duration) {
@@ -34,27 +34,27 @@ impl Bell for ShmBell {
             tv_sec: at_most.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
         };
-        let bell = self.seat.bell(self.segment.memory());
+        let bell = self.process_slot.bell(self.segment.memory());
         // Woken, too late, interrupted, timed out: all mean to look again.
         let _ = futex::wait(bell, futex::Flags::empty(), armed, Some(&timeout));
     }
 
     fn disarm(&self) {
-        self.seat.disarm(self.segment.memory());
+        self.process_slot.disarm(self.segment.memory());
     }
 
     fn ring(&self) {
         let memory = self.segment.memory();
-        self.seat.strike(memory);
-        wake(memory, self.seat);
+        self.process_slot.strike(memory);
+        wake(memory, self.process_slot);
     }
 }
 
 /// Wakes all who sleep in `process_slot`.
 #[cold]
-pub fn wake(memory: &impl Memory, seat: ProcessSlot) {
+pub fn wake(memory: &impl Memory, process_slot: ProcessSlot) {
     // No error is possible that a retry would mend.
-    let _ = futex::wake(seat.bell(memory), futex::Flags::empty(), i32::MAX as u32);
+    let _ = futex::wake(process_slot.bell(memory), futex::Flags::empty(), i32::MAX as u32);
 }
 
 /// Short enough to bear after a missed wake-up, long enough to leave the processor to others.

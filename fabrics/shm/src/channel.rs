@@ -20,7 +20,7 @@ pub struct Channel {
     /// What comes in.
     pub consumer: Consumer,
     /// What goes both ways.
-    pub mailbox: SingleSlotChannel,
+    pub single_slot: SingleSlotChannel,
 }
 
 /// What is to be reported next of a pair.
@@ -41,9 +41,9 @@ impl Channel {
         Channel {
             producer: Producer::new(layout.ring_at(here, there), layout.ring),
             consumer: Consumer::new(layout.ring_at(there, here), layout.ring),
-            mailbox: SingleSlotChannel::new(
-                layout.mailbox_at(here, there),
-                layout.shelf_beside_at(here, there),
+            single_slot: SingleSlotChannel::new(
+                layout.single_slot_at(here, there),
+                layout.large_buffer_beside_at(here, there),
             ),
         }
     }
@@ -51,7 +51,7 @@ impl Channel {
     /// Nothing more is sent.
     pub fn close(&mut self) {
         self.producer.close();
-        self.mailbox.close();
+        self.single_slot.close();
     }
 
     /// Sends a message that fits into the next slot; false where it does not, and then nothing has happened.
@@ -59,8 +59,8 @@ impl Channel {
     #[inline(always)]
     pub fn post(&mut self, memory: &impl Memory, header: &Header, payload: Payload<'_>) -> bool {
         let (bytes, is_in_line) = (payload.bytes(), payload.bytes() <= LINE_PAYLOAD_BYTES_MAX);
-        let (slot, what) = if self.takes_letter(bytes) {
-            (self.mailbox.next_slot(), self.letter(bytes))
+        let (slot, what) = if self.takes_short_message(bytes) {
+            (self.single_slot.next_slot(), self.short_message(bytes))
         } else if is_in_line && self.producer.has_line() {
             (self.producer.next_slot(), whole(bytes))
         } else {
@@ -87,25 +87,25 @@ impl Channel {
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) -> Result<Posted, Wild> {
-        if !self.takes_letter(bytes) {
+        if !self.takes_short_message(bytes) {
             return self.producer.post_made(memory, header, bytes, write);
         }
-        memory.make(self.mailbox.at() + LINE_PAYLOAD, bytes, write);
+        memory.make(self.single_slot.at() + LINE_PAYLOAD, bytes, write);
         let [a, b, c, d, e, f] = header.words;
-        let front = [self.letter(bytes), a, b, c, d, e, f];
-        memory.publish_line(self.mailbox.next_slot(), front, Payload::EMPTY);
+        let front = [self.short_message(bytes), a, b, c, d, e, f];
+        memory.publish_line(self.single_slot.next_slot(), front, Payload::EMPTY);
         Ok(Posted::Sent)
     }
 
     /// Whether the next message, of so many bytes, can go through the single-slot channel.
     #[inline(always)]
-    fn takes_letter(&self, bytes: usize) -> bool {
-        self.mailbox.takes(bytes) && self.producer.is_whole()
+    fn takes_short_message(&self, bytes: usize) -> bool {
+        self.single_slot.takes(bytes) && self.producer.is_whole()
     }
 
     /// What stands before the header of a message: its length, and the lines of our ring that go before it.
     #[inline(always)]
-    fn letter(&self, bytes: usize) -> u32 {
+    fn short_message(&self, bytes: usize) -> u32 {
         bytes as u32 | self.producer.lines_passed() << 16
     }
 
@@ -119,9 +119,9 @@ impl Channel {
     ) -> (Looked<R>, u32) {
         // The line first: a message that goes before it is seen when it is.
         let line = self.consumer.look(memory);
-        let letter = self.mailbox.look(memory);
-        if letter == Look::Ready && self.is_letter_next(memory) {
-            return match self.mailbox.take(memory, reader) {
+        let short_message = self.single_slot.look(memory);
+        if short_message == Look::Ready && self.is_short_message_next(memory) {
+            return match self.single_slot.take(memory, reader) {
                 Ok(Some(found)) => (Looked::Taken(found), 0),
                 Ok(None) | Err(_) => (Looked::Left, 0),
             };
@@ -140,17 +140,17 @@ impl Channel {
     /// What comes next in the order of the pair.
     #[inline(always)]
     pub fn next(&self, memory: &impl Memory) -> Next {
-        let mut letter = self.mailbox.look(memory);
+        let mut short_message = self.single_slot.look(memory);
         let line = self.consumer.look(memory);
-        if letter == Look::Nothing && line == Look::Ready {
+        if short_message == Look::Nothing && line == Look::Ready {
             // A message may have been put down before the line that was seen just now, and after the first
             // look.
-            letter = self.mailbox.look(memory);
+            short_message = self.single_slot.look(memory);
         }
-        if letter == Look::Ready && self.is_letter_next(memory) {
+        if short_message == Look::Ready && self.is_short_message_next(memory) {
             return Next::Letter;
         }
-        match (line, letter) {
+        match (line, short_message) {
             (Look::Ready, _) => Next::Line,
             (Look::Nothing, Look::Nothing) => Next::Nothing,
             _ => Next::Strange,
@@ -159,8 +159,9 @@ impl Channel {
 
     /// Whether no line goes before the message that has come.
     #[inline(always)]
-    fn is_letter_next(&self, memory: &impl Memory) -> bool {
-        self.mailbox.lines_before(memory) == self.consumer.lines_passed() as u16 && !self.consumer.midway()
+    fn is_short_message_next(&self, memory: &impl Memory) -> bool {
+        self.single_slot.lines_before(memory) == self.consumer.lines_passed() as u16
+            && !self.consumer.midway()
     }
 
     /// Neither a message nor nothing: a message whose lines were not there when we looked, and are now; or
@@ -173,10 +174,10 @@ impl Channel {
         if let Look::Wild(found) = self.consumer.look(memory) {
             return Err(self.consumer.out_of_turn(found));
         }
-        match (self.mailbox.look(memory), self.consumer.look(memory)) {
-            (Look::Wild(found), _) => Err(self.mailbox.out_of_turn(found)),
-            (Look::Ready, Look::Nothing) if !self.is_letter_next(memory) => Err(Wild::Order {
-                lines_before: self.mailbox.lines_before(memory),
+        match (self.single_slot.look(memory), self.consumer.look(memory)) {
+            (Look::Wild(found), _) => Err(self.single_slot.out_of_turn(found)),
+            (Look::Ready, Look::Nothing) if !self.is_short_message_next(memory) => Err(Wild::Order {
+                lines_before: self.single_slot.lines_before(memory),
                 lines_passed: self.consumer.lines_passed() as u16,
             }),
             _ => Ok(()),

@@ -58,7 +58,7 @@ pub struct Choices {
     /// Of those to it that go through its ring.
     pub ring: EagerOrRead,
     /// Of those to it that go as chunked eager messages.
-    pub parcels: EagerOrRead,
+    pub chunked_messages: EagerOrRead,
     /// Of those from it that are too long for both.
     pub longer: PullOrPush,
 }

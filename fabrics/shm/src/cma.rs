@@ -22,7 +22,7 @@ impl Probe {
     }
 
     /// What others need to try.
-    pub fn sitter(&self) -> SlotOwner {
+    pub fn slot_owner(&self) -> SlotOwner {
         SlotOwner {
             pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
             probe_address: std::ptr::from_ref(&*self.value).expose_provenance() as u64,
@@ -39,20 +39,20 @@ pub fn admit_readers() {
 
 /// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right
 /// one.
-pub fn can_read(sitter: &SlotOwner) -> bool {
-    try_read(sitter).is_ok()
+pub fn can_read(slot_owner: &SlotOwner) -> bool {
+    try_read(slot_owner).is_ok()
 }
 
 /// The same, with the reason.
 ///
 /// # Errors
 /// What came instead of the right word.
-pub fn try_read(sitter: &SlotOwner) -> Result<(), Refusal> {
+pub fn try_read(slot_owner: &SlotOwner) -> Result<(), Refusal> {
     let room = Heap::new(size_of::<u64>());
-    read(sitter.pid, sitter.probe_address, &mut room.memory()).map_err(Refusal::System)?;
+    read(slot_owner.pid, slot_owner.probe_address, &mut room.memory()).map_err(Refusal::System)?;
     let mut value = [0; size_of::<u64>()];
     room.payload().copy_to(&mut value);
-    if u64::from_ne_bytes(value) == sitter.probe_value { Ok(()) } else { Err(Refusal::Another) }
+    if u64::from_ne_bytes(value) == slot_owner.probe_value { Ok(()) } else { Err(Refusal::Another) }
 }
 
 /// Why a peer's memory cannot be read.
@@ -79,7 +79,7 @@ impl std::fmt::Display for Refusal {
 #[must_use]
 pub fn least_read_ns() -> Option<f64> {
     let (probe, room) = (Probe::new(0), Heap::new(size_of::<u64>()));
-    let SlotOwner { pid, probe_address, .. } = probe.sitter();
+    let SlotOwner { pid, probe_address, .. } = probe.slot_owner();
     let mut least = Duration::MAX;
     for _ in 0..READS_TRIED {
         let start = Instant::now();
@@ -165,17 +165,17 @@ mod tests {
     use super::*;
 
     fn own_pid() -> u32 {
-        Probe::new(0).sitter().pid
+        Probe::new(0).slot_owner().pid
     }
 
     #[test]
     fn the_probe_tells_a_right_word_from_a_wrong_one() {
         let probe = Probe::new(0x0123_4567_89ab_cdef);
-        let sitter = probe.sitter();
-        assert!(can_read(&sitter), "a process may read its own memory");
-        assert!(!can_read(&SlotOwner { probe_value: 1, ..sitter }));
-        assert!(!can_read(&SlotOwner { probe_address: 8, ..sitter }));
-        assert!(!can_read(&SlotOwner { pid: u32::MAX / 2, ..sitter }));
+        let slot_owner = probe.slot_owner();
+        assert!(can_read(&slot_owner), "a process may read its own memory");
+        assert!(!can_read(&SlotOwner { probe_value: 1, ..slot_owner }));
+        assert!(!can_read(&SlotOwner { probe_address: 8, ..slot_owner }));
+        assert!(!can_read(&SlotOwner { pid: u32::MAX / 2, ..slot_owner }));
     }
 
     #[test]

@@ -20,7 +20,9 @@ use fabric::slots::{Chunk, MEMBERS_MAX, Ring, Slots, chunk_bytes_max};
 use fabric::{Payload, Peer, UserMemory, crash};
 
 use crate::bell::wake;
-use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, BOARDS, HEAD_BOARDS};
+use crate::layout::{
+    COLLECTIVE_SEGMENT_PLACE_BYTES, COLLECTIVE_SEGMENT_PLACES, COLLECTIVE_SEGMENTS, HEAD_COLLECTIVE_SEGMENTS,
+};
 use crate::memory::{Memory, Window};
 use crate::process_slot::ProcessSlot;
 use crate::segment::Segment;
@@ -46,16 +48,16 @@ pub struct CollectiveSegment {
     /// The places of all members, as this one has them.
     places: SlotTable,
     /// What is too long for slots.
-    trays: StagingBuffers,
+    staging_buffers: StagingBuffers,
     /// Whether the memory of those is taken that this member writes, by ring.
-    has_trays: [Word; 2],
+    has_staging_buffers: [Word; 2],
     /// All members' process slots, by their places.
-    seats: Vec<ProcessSlot>,
+    process_slots: Vec<ProcessSlot>,
     /// Whether this member has left it.
     has_left: Word,
     /// The beginning of the collective segment, and each member's place.
-    head: Window<BOARD_PLACES>,
-    windows: Box<[Window<BOARD_PLACE_BYTES>]>,
+    head: Window<COLLECTIVE_SEGMENT_PLACES>,
+    windows: Box<[Window<COLLECTIVE_SEGMENT_PLACE_BYTES>]>,
     pull: bool,
     /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED`
     /// where it may not.
@@ -75,9 +77,9 @@ impl CollectiveSegments {
         if members == 0 || members > MEMBERS_MAX {
             return None;
         }
-        let number = (0..BOARDS).find(|&number| self.take(number))?;
+        let number = (0..COLLECTIVE_SEGMENTS).find(|&number| self.take(number))?;
         let at = self.at(number);
-        let bytes = BOARD_PLACES + members as usize * BOARD_PLACE_BYTES;
+        let bytes = COLLECTIVE_SEGMENT_PLACES + members as usize * COLLECTIVE_SEGMENT_PLACE_BYTES;
         if self.segment.reserve(at, bytes).is_err() {
             self.give_back(number);
             return None;
@@ -96,28 +98,34 @@ impl CollectiveSegments {
         here: u32,
         members: impl Iterator<Item = Peer>,
     ) -> Option<CollectiveSegment> {
-        let seat = |peer: Peer| {
-            let seat = self.peers.iter().position(|other| *other == peer)? as u32;
-            Some(ProcessSlot::at(self.segment.layout().seat_at(seat)))
+        let process_slot = |peer: Peer| {
+            let process_slot = self.peers.iter().position(|other| *other == peer)? as u32;
+            Some(ProcessSlot::at(self.segment.layout().process_slot_at(process_slot)))
         };
-        let seats: Vec<ProcessSlot> = members.map(seat).collect::<Option<_>>()?;
-        let is_one = number < BOARDS && (here as usize) < seats.len() && seats.len() <= MEMBERS_MAX as usize;
+        let process_slots: Vec<ProcessSlot> = members.map(process_slot).collect::<Option<_>>()?;
+        let is_one = number < COLLECTIVE_SEGMENTS
+            && (here as usize) < process_slots.len()
+            && process_slots.len() <= MEMBERS_MAX as usize;
         is_one.then(|| {
             let at = self.at(number);
-            let places = SlotTable::new(at, here, seats.len() as u32);
-            let trays = StagingBuffers::new(at + self.segment.layout().trays_at(), here, seats.len() as u32);
-            let (has_left, has_trays) = (Word::new(0), [Word::new(0), Word::new(0)]);
+            let places = SlotTable::new(at, here, process_slots.len() as u32);
+            let staging_buffers = StagingBuffers::new(
+                at + self.segment.layout().staging_buffers_at(),
+                here,
+                process_slots.len() as u32,
+            );
+            let (has_left, has_staging_buffers) = (Word::new(0), [Word::new(0), Word::new(0)]);
             let head = Window::new(&self.segment, at);
             let window = |place| Window::new(&self.segment, places.through_at(place));
-            let windows = (0..seats.len() as u32).map(window).collect();
+            let windows = (0..process_slots.len() as u32).map(window).collect();
             let (segment, pull, read_from) = (self.segment.clone(), self.pull, Word::new(reads::UNTRIED));
             CollectiveSegment {
                 segment,
                 number,
                 places,
-                trays,
-                has_trays,
-                seats,
+                staging_buffers,
+                has_staging_buffers,
+                process_slots,
                 has_left,
                 head,
                 windows,
@@ -128,7 +136,7 @@ impl CollectiveSegments {
     }
 
     fn at(&self, number: u32) -> usize {
-        self.segment.layout().board_at(number)
+        self.segment.layout().collective_segment_at(number)
     }
 
     /// Takes a collective segment if it is free.
@@ -143,7 +151,7 @@ impl CollectiveSegments {
 
     /// The word with the bit that says whether a collective segment is taken.
     fn taken(&self, number: u32) -> &crate::sync::Word {
-        self.segment.memory().word(HEAD_BOARDS + (number / u32::BITS) as usize * 4)
+        self.segment.memory().word(HEAD_COLLECTIVE_SEGMENTS + (number / u32::BITS) as usize * 4)
     }
 }
 
@@ -156,21 +164,21 @@ impl CollectiveSegment {
     }
 
     #[inline(always)]
-    fn own(&self) -> &Window<BOARD_PLACE_BYTES> {
+    fn own(&self) -> &Window<COLLECTIVE_SEGMENT_PLACE_BYTES> {
         &self.windows[self.places.here() as usize]
     }
 
     /// That member's place; that of the last one for those that do not exist.
     #[inline(always)]
-    fn of(&self, place: u32) -> &Window<BOARD_PLACE_BYTES> {
+    fn of(&self, place: u32) -> &Window<COLLECTIVE_SEGMENT_PLACE_BYTES> {
         &self.windows[(place as usize).min(self.windows.len() - 1)]
     }
 
     #[cold]
-    fn take_trays(&self, ring: Ring) -> bool {
-        let written = self.trays.written(ring);
+    fn take_staging_buffers(&self, ring: Ring) -> bool {
+        let written = self.staging_buffers.written(ring);
         let taken = self.segment.reserve(written.start, written.len()).is_ok();
-        self.has_trays[ring as usize].store(taken.into(), Ordering::Relaxed);
+        self.has_staging_buffers[ring as usize].store(taken.into(), Ordering::Relaxed);
         taken
     }
 
@@ -208,9 +216,9 @@ impl CollectiveSegment {
     #[cold]
     pub fn wake_sleepers(&self) {
         let memory = self.segment.memory();
-        for (place, seat) in (0..).zip(&self.seats) {
-            if !self.places.is_here(place) && seat.must_wake(memory) {
-                wake(memory, *seat);
+        for (place, process_slot) in (0..).zip(&self.process_slots) {
+            if !self.places.is_here(place) && process_slot.must_wake(memory) {
+                wake(memory, *process_slot);
             }
         }
     }
@@ -260,20 +268,21 @@ impl Slots for CollectiveSegment {
 
     #[inline]
     fn can_send_chunks(&self, ring: Ring) -> bool {
-        self.has_trays[ring as usize].load(Ordering::Relaxed) != 0 || self.take_trays(ring)
+        self.has_staging_buffers[ring as usize].load(Ordering::Relaxed) != 0
+            || self.take_staging_buffers(ring)
     }
 
     #[inline]
     fn send_chunk(&self, ring: Ring, number: u32, told: [u32; 2], parts: [Payload<'_>; 2]) {
         debug_assert!(parts[0].bytes() + parts[1].bytes() <= chunk_bytes_max(self.members()));
-        self.trays.put(self.segment.memory(), ring, number, parts);
+        self.staging_buffers.put(self.segment.memory(), ring, number, parts);
         self.places.announce(self.segment.memory(), number, told);
     }
 
     #[inline]
     fn fill_chunk(&self, ring: Ring, number: u32, bytes: usize, write: impl FnOnce(&mut UserMemory)) {
         debug_assert!(bytes <= chunk_bytes_max(self.members()));
-        self.trays.make(self.segment.memory(), ring, number, bytes, write);
+        self.staging_buffers.make(self.segment.memory(), ring, number, bytes, write);
     }
 
     #[inline]
@@ -283,7 +292,7 @@ impl Slots for CollectiveSegment {
 
     #[inline]
     fn read_chunk<R>(&self, chunk: Chunk, bytes: Range<usize>, reader: impl FnOnce(Payload<'_>) -> R) -> R {
-        self.trays.read(self.segment.memory(), chunk, bytes, reader)
+        self.staging_buffers.read(self.segment.memory(), chunk, bytes, reader)
     }
 
     #[inline(always)]

@@ -3,19 +3,21 @@
 use super::*;
 use fabric::slots::{Credit, DEPTH, LINE_BYTES_MAX, SLOT_BYTES_MAX};
 
-fn boards(seats: u32) -> CollectiveSegments {
-    let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
-    CollectiveSegments::new(segment, &(10..10 + seats).map(Peer).collect::<Vec<_>>(), false)
+fn collective_segments(process_slots: u32) -> CollectiveSegments {
+    let segment = Segment::adopt(Segment::create(process_slots).unwrap(), process_slots).unwrap();
+    CollectiveSegments::new(segment, &(10..10 + process_slots).map(Peer).collect::<Vec<_>>(), false)
 }
 
-fn all(boards: &CollectiveSegments, members: u32) -> Vec<CollectiveSegment> {
-    let number = boards.found(members).unwrap();
-    (0..members).map(|here| boards.join(number, here, (10..10 + members).map(Peer)).unwrap()).collect()
+fn all(collective_segments: &CollectiveSegments, members: u32) -> Vec<CollectiveSegment> {
+    let number = collective_segments.found(members).unwrap();
+    (0..members)
+        .map(|here| collective_segments.join(number, here, (10..10 + members).map(Peer)).unwrap())
+        .collect()
 }
 
 #[test]
 fn an_entry_is_seen_by_all_and_under_its_number_alone() {
-    let members = all(&boards(3), 3);
+    let members = all(&collective_segments(3), 3);
     let data: Vec<u8> = (0..200).collect();
     members[1].put(1, [Payload::from(&data[..150]), Payload::from(&data[150..])]);
     for member in &members {
@@ -30,7 +32,7 @@ fn an_entry_is_seen_by_all_and_under_its_number_alone() {
 /// A slot of one line is written in one step, and is as any other.
 #[test]
 fn entries_of_any_length_are_alike() {
-    let members = all(&boards(2), 2);
+    let members = all(&collective_segments(2), 2);
     let data: Vec<u8> = (0..SLOT_BYTES_MAX).map(|at| at as u8).collect();
     for number in 1..=4 * DEPTH {
         let (writer, reader) = (number % 2, 1 - number % 2);
@@ -49,7 +51,7 @@ fn entries_of_any_length_are_alike() {
 
 #[test]
 fn members_say_how_far_they_are() {
-    let members = all(&boards(2), 2);
+    let members = all(&collective_segments(2), 2);
     let before = Credit::default().number();
     assert_eq!([0, 1].map(|place| members[0].consumed(place)), [before, before]);
     members[1].consume(7);
@@ -58,7 +60,7 @@ fn members_say_how_far_they_are() {
 
 #[test]
 fn members_say_where_they_stand_and_what_they_do_elsewhere() {
-    let members = all(&boards(3), 3);
+    let members = all(&collective_segments(3), 3);
     let first = Credit::default().next();
     let (before, second) = (first.wrapping_sub(1), first.wrapping_add(1));
     let [one, other, third] = &members[..] else { unreachable!("there are three") };
@@ -86,8 +88,8 @@ fn members_say_where_they_stand_and_what_they_do_elsewhere() {
 
 #[test]
 fn members_say_what_they_have_given_up() {
-    let boards = boards(2);
-    let members = all(&boards, 2);
+    let collective_segments = collective_segments(2);
+    let members = all(&collective_segments, 2);
     let asked = |begun: u32| members[0].has_given_up(1, begun);
     let around = || (0..20u32).chain((0..20).map(|back| u32::MAX - back));
     assert!(around().all(|begun| !asked(begun)), "nothing is given up at first, wherever numbers are");
@@ -105,7 +107,7 @@ fn members_say_what_they_have_given_up() {
 /// What somebody said half a round ago does not come true by itself.
 #[test]
 fn who_renews_says_where_it_stands() {
-    let members = all(&boards(2), 2);
+    let members = all(&collective_segments(2), 2);
     let first = Credit::default().next();
     let late = first.wrapping_add(1 << 31);
     members[1].stand(first);
@@ -117,23 +119,23 @@ fn who_renews_says_where_it_stands() {
 
 #[test]
 fn who_sleeps_is_woken_where_somebody_waits() {
-    let members = all(&boards(2), 2);
-    let (memory, seat) = (members[0].segment.memory(), members[1].seats[1]);
-    let armed = seat.arm(memory);
+    let members = all(&collective_segments(2), 2);
+    let (memory, process_slot) = (members[0].segment.memory(), members[1].process_slots[1]);
+    let armed = process_slot.arm(memory);
     members[0].wake();
-    assert_eq!(seat.bell(memory).load(Ordering::Relaxed), armed, "that one waits for something else");
+    assert_eq!(process_slot.bell(memory).load(Ordering::Relaxed), armed, "that one waits for something else");
     members[1].await_others();
     members[1].wake();
-    assert_eq!(seat.bell(memory).load(Ordering::Relaxed), armed, "nobody wakes itself");
+    assert_eq!(process_slot.bell(memory).load(Ordering::Relaxed), armed, "nobody wakes itself");
     members[0].wake();
-    assert_ne!(seat.bell(memory).load(Ordering::Relaxed), armed);
+    assert_ne!(process_slot.bell(memory).load(Ordering::Relaxed), armed);
     members[1].await_no_more();
     assert!(!members[0].places.is_awaited(memory));
 }
 
 #[test]
-fn entries_of_the_largest_board_stand_apart() {
-    let members = all(&boards(64), MEMBERS_MAX);
+fn entries_of_the_largest_collective_segment_stand_apart() {
+    let members = all(&collective_segments(64), MEMBERS_MAX);
     let of = |place: u32, number: u32| vec![(place * DEPTH + number) as u8; SLOT_BYTES_MAX];
     for number in 1..=DEPTH {
         for (place, member) in members.iter().enumerate() {
@@ -153,54 +155,67 @@ fn entries_of_the_largest_board_stand_apart() {
 }
 
 #[test]
-fn a_board_is_free_again_with_its_last_member_and_clean() {
-    let boards = boards(2);
-    let numbers: Vec<u32> = std::iter::from_fn(|| boards.found(2)).take(1000).collect();
-    assert_eq!(numbers.len(), BOARDS as usize, "each is had once");
-    let join = |here| boards.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
+fn a_collective_segment_is_free_again_with_its_last_member_and_clean() {
+    let collective_segments = collective_segments(2);
+    let numbers: Vec<u32> = std::iter::from_fn(|| collective_segments.found(2)).take(1000).collect();
+    assert_eq!(numbers.len(), COLLECTIVE_SEGMENTS as usize, "each is had once");
+    let join = |here| collective_segments.join(numbers[5], here, [10, 11].map(Peer).into_iter()).unwrap();
     let (first, second) = (join(0), join(1));
     first.put(1, [Payload::EMPTY; 2]);
     first.consume(9);
     drop(first);
-    assert_eq!(boards.found(2), None, "the other member still looks at it");
+    assert_eq!(collective_segments.found(2), None, "the other member still looks at it");
     drop(second);
-    assert_eq!(boards.found(2), Some(numbers[5]));
+    assert_eq!(collective_segments.found(2), Some(numbers[5]));
     let again = join(0);
     assert!(!again.has(0, 1) && again.consumed(0) == Credit::default().number());
 }
 
 #[test]
-fn those_who_live_give_back_the_board_of_the_dead_as_well() {
+fn those_who_live_give_back_the_collective_segment_of_the_dead_as_well() {
     for members in [2, 3, 32, 33, 64] {
-        let boards = boards(64);
-        let mut left = all(&boards, members);
+        let collective_segments = collective_segments(64);
+        let mut left = all(&collective_segments, members);
         let number = left[0].number;
         // The last one has died, and has not left.
         std::mem::forget(left.pop());
         let last = left.pop().unwrap();
-        left.iter().for_each(|board| board.leave(&[]));
+        left.iter().for_each(|collective_segment| collective_segment.leave(&[]));
         drop(left);
-        assert_ne!(boards.found(1), Some(number), "one who lives looks at it, {members} members");
+        assert_ne!(
+            collective_segments.found(1),
+            Some(number),
+            "one who lives looks at it, {members} members"
+        );
         last.leave(&[members - 1]);
         drop(last);
-        assert!((0..BOARDS).any(|_| boards.found(1) == Some(number)), "{members} members");
+        assert!(
+            (0..COLLECTIVE_SEGMENTS).any(|_| collective_segments.found(1) == Some(number)),
+            "{members} members"
+        );
     }
 }
 
 #[test]
-fn what_is_no_board_is_none() {
-    let boards = boards(2);
-    assert_eq!(boards.found(0), None);
-    assert_eq!(boards.found(MEMBERS_MAX + 1), None);
+fn what_is_no_collective_segment_is_none() {
+    let collective_segments = collective_segments(2);
+    assert_eq!(collective_segments.found(0), None);
+    assert_eq!(collective_segments.found(MEMBERS_MAX + 1), None);
     let members = || [10, 11].map(Peer).into_iter();
-    assert!(boards.join(BOARDS, 0, members()).is_none() && boards.join(0, 2, members()).is_none());
-    assert!(boards.join(0, 0, [10, 99].map(Peer).into_iter()).is_none(), "process 99 is elsewhere");
+    assert!(
+        collective_segments.join(COLLECTIVE_SEGMENTS, 0, members()).is_none()
+            && collective_segments.join(0, 2, members()).is_none()
+    );
+    assert!(
+        collective_segments.join(0, 0, [10, 99].map(Peer).into_iter()).is_none(),
+        "process 99 is elsewhere"
+    );
 }
 
 #[test]
 fn without_memory_there_is_none_and_none_is_lost() {
     let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap().on_a_full_machine();
-    let boards = CollectiveSegments::new(segment, &[10, 11].map(Peer), false);
-    assert!((0..2 * BOARDS).all(|_| boards.found(2).is_none()));
-    assert!(boards.take(0), "it was given back");
+    let collective_segments = CollectiveSegments::new(segment, &[10, 11].map(Peer), false);
+    assert!((0..2 * COLLECTIVE_SEGMENTS).all(|_| collective_segments.found(2).is_none()));
+    assert!(collective_segments.take(0), "it was given back");
 }

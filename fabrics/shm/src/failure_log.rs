@@ -41,7 +41,7 @@ pub struct FailureLog {
 
 /// What the launcher writes.
 pub struct FailureLogWriter {
-    ledger: FailureLog,
+    failure_log: FailureLog,
     file: OwnedFd,
     rings: Rings,
 }
@@ -63,7 +63,7 @@ impl FailureLog {
     pub fn adopt(file: &OwnedFd, peers: u32) -> Result<FailureLog, SegmentError> {
         let foreign = |what: String| SegmentError::Foreign(what);
         let there = rustix::fs::fstat(file).map_err(|errno| foreign(errno.to_string()))?.st_size as u64;
-        let bytes = ledger_bytes(peers);
+        let bytes = failure_log_bytes(peers);
         if there != bytes as u64 {
             return Err(foreign(format!(
                 "it holds {there} bytes, and the ledger of {peers} ranks has {bytes}"
@@ -165,7 +165,7 @@ impl FailureLogWriter {
     /// # Errors
     /// [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn create(peers: u32, segment: Option<OwnedFd>) -> Result<FailureLogWriter, SegmentError> {
-        let (bytes, doing) = (ledger_bytes(peers), "reserving the ledger of failures");
+        let (bytes, doing) = (failure_log_bytes(peers), "reserving the ledger of failures");
         let file = anonymous::anonymous(c"weft-failures")
             .map_err(|errno| segment::exhausted("making the ledger of failures", bytes as u64, errno))?;
         segment::resize(&file, bytes as u64)?;
@@ -185,7 +185,7 @@ impl FailureLogWriter {
         if let Rings::Pipe { reader, .. } = &rings {
             memory.word(PIPE_AT).store(reader.as_raw_fd().unsigned_abs(), Ordering::Relaxed);
         }
-        Ok(FailureLogWriter { ledger: FailureLog { memory, peers }, file, rings })
+        Ok(FailureLogWriter { failure_log: FailureLog { memory, peers }, file, rings })
     }
 
     /// The failure log's descriptor, whose number the ranks are told.
@@ -206,10 +206,10 @@ impl FailureLogWriter {
     /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written
     /// again.
     pub fn write(&mut self, peer: Peer) {
-        let memory = &self.ledger.memory;
-        let count = self.ledger.count();
-        let is_known = (0..count).any(|at| self.ledger.peer(at) == Some(peer));
-        if is_known || count >= self.ledger.peers {
+        let memory = &self.failure_log.memory;
+        let count = self.failure_log.count();
+        let is_known = (0..count).any(|at| self.failure_log.peer(at) == Some(peer));
+        if is_known || count >= self.failure_log.peers {
             return;
         }
         memory.word(4 * (FIRST_ENDED + count as usize)).store(peer.0, Ordering::Relaxed);
@@ -222,19 +222,19 @@ impl FailureLogWriter {
     /// answered is not answered again; false where there is no room, which those who ask for no more than
     /// have died never meet.
     pub fn write_answer(&mut self, asked: u64, new: Option<&[(u32, Peer)]>) -> bool {
-        if self.ledger.answer(asked).is_some() {
+        if self.failure_log.answer(asked).is_some() {
             return true;
         }
-        let (memory, at) = (&self.ledger.memory, self.ledger.answered_words());
+        let (memory, at) = (&self.failure_log.memory, self.failure_log.answered_words());
         let pairs = new.unwrap_or_default();
         let end = at + ANSWER_WORDS + 2 * pairs.len();
-        if end > answers_words_max(self.ledger.peers) {
+        if end > answers_words_max(self.failure_log.peers) {
             return false;
         }
         let front = [asked as u32, (asked >> 32) as u32, u32::from(new.is_some()), pairs.len() as u32];
         let words = front.into_iter().chain(pairs.iter().flat_map(|&(rank, peer)| [rank, peer.0]));
         for (place, word) in (at..).zip(words) {
-            memory.word(self.ledger.answers_at() + 4 * place).store(word, Ordering::Relaxed);
+            memory.word(self.failure_log.answers_at() + 4 * place).store(word, Ordering::Relaxed);
         }
         memory.word(4).store(end as u32, Ordering::Release);
         self.wake_all();
@@ -244,10 +244,10 @@ impl FailureLogWriter {
     fn wake_all(&self) {
         match &self.rings {
             Rings::Seats(segment) => {
-                for number in 0..segment.seats() {
-                    let seat = ProcessSlot::at(segment.layout().seat_at(number));
-                    seat.strike(segment.memory());
-                    bell::wake(segment.memory(), seat);
+                for number in 0..segment.process_slots() {
+                    let process_slot = ProcessSlot::at(segment.layout().process_slot_at(number));
+                    process_slot.strike(segment.memory());
+                    bell::wake(segment.memory(), process_slot);
                 }
             }
             Rings::Pipe { reader, writer } => {
@@ -269,7 +269,7 @@ impl Rings {
 
 impl std::fmt::Debug for FailureLogWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LedgerWriter({} of {} have ended)", self.ledger.count(), self.ledger.peers)
+        write!(f, "LedgerWriter({} of {} have ended)", self.failure_log.count(), self.failure_log.peers)
     }
 }
 
@@ -282,7 +282,7 @@ fn mapped(mapping: std::io::Result<MmapRaw>) -> Result<MmapRaw, SegmentError> {
     mapping.map_err(|error| segment::no_address_space("mapping the ledger of failures", PAGE as u64, &error))
 }
 
-fn ledger_bytes(peers: u32) -> usize {
+fn failure_log_bytes(peers: u32) -> usize {
     (4 * (FIRST_ENDED + peers as usize + answers_words_max(peers))).next_multiple_of(PAGE)
 }
 
@@ -317,29 +317,33 @@ mod tests {
     #[test]
     fn what_is_written_is_read_in_its_order_and_once() {
         let mut writer = FailureLogWriter::create(3, None).unwrap();
-        let ledger = readers(&writer, 3).unwrap();
-        assert_eq!((ledger.count(), ledger.peer(0)), (0, None));
+        let failure_log = readers(&writer, 3).unwrap();
+        assert_eq!((failure_log.count(), failure_log.peer(0)), (0, None));
         for peer in [2, 0, 2] {
             writer.write(Peer(peer));
         }
-        let read: Vec<_> = (0..4).map(|at| ledger.peer(at)).collect();
-        assert_eq!((ledger.count(), &read[..]), (2, &[Some(Peer(2)), Some(Peer(0)), None, None][..]));
+        let read: Vec<_> = (0..4).map(|at| failure_log.peer(at)).collect();
+        assert_eq!((failure_log.count(), &read[..]), (2, &[Some(Peer(2)), Some(Peer(0)), None, None][..]));
     }
 
     #[test]
     fn answers_are_read_by_what_was_asked_and_given_once() {
         let mut writer = FailureLogWriter::create(4, None).unwrap();
-        let ledger = readers(&writer, 4).unwrap();
+        let failure_log = readers(&writer, 4).unwrap();
         let (first, second) = (7, 7 | 1 << 40);
-        assert_eq!(ledger.answer(first), None);
+        assert_eq!(failure_log.answer(first), None);
         assert!(writer.write_answer(first, Some(&[(1, Peer(3))])));
         assert!(writer.write_answer(first, None), "it was answered");
         assert!(writer.write_answer(second, None));
-        assert_eq!(ledger.answer(first), Some(Some(vec![(1, Peer(3))])));
-        assert_eq!((ledger.answer(second), ledger.answer(8)), (Some(None), None));
+        assert_eq!(failure_log.answer(first), Some(Some(vec![(1, Peer(3))])));
+        assert_eq!((failure_log.answer(second), failure_log.answer(8)), (Some(None), None));
         let more = (100..).find(|&asked| !writer.write_answer(asked, Some(&[(0, Peer(1))]))).unwrap();
-        assert_eq!((ledger.answer(more), more), (None, 102), "an answer for each of four, and then no room");
-        assert_eq!((ledger.count(), ledger.answer(101).is_some()), (0, true));
+        assert_eq!(
+            (failure_log.answer(more), more),
+            (None, 102),
+            "an answer for each of four, and then no room"
+        );
+        assert_eq!((failure_log.count(), failure_log.answer(101).is_some()), (0, true));
     }
 
     #[test]
@@ -374,34 +378,34 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_on_the_ledger_is_woken_by_what_is_written_and_by_who_rouses_him() {
+    fn who_sleeps_on_the_failure_log_is_woken_by_what_is_written_and_by_who_rouses_him() {
         let mut writer = FailureLogWriter::create(64, None).unwrap();
-        let ledger = readers(&writer, 64).unwrap();
-        ledger.sleep(1, Peer(40));
+        let failure_log = readers(&writer, 64).unwrap();
+        failure_log.sleep(1, Peer(40));
         let (says, is_up) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while ledger.count() == 0 {
-                    ledger.sleep(0, Peer(40));
+                while failure_log.count() == 0 {
+                    failure_log.sleep(0, Peer(40));
                 }
             });
             writer.write(Peer(3));
         });
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                ledger.sleep(1, Peer(40));
+                failure_log.sleep(1, Peer(40));
                 says.send(()).unwrap();
             });
             while is_up.try_recv().is_err() {
-                ledger.rouse(Peer(40));
+                failure_log.rouse(Peer(40));
             }
         });
     }
 
     #[test]
-    fn something_else_is_no_board() {
+    fn something_else_is_no_collective_segment() {
         let writer = FailureLogWriter::create(3, None).unwrap();
-        let error = readers(&writer, 5000).map(|ledger| ledger.count()).unwrap_err();
+        let error = readers(&writer, 5000).map(|failure_log| failure_log.count()).unwrap_err();
         assert!(error.to_string().contains("the ledger of 5000 ranks"), "{error}");
         let cut = anonymous::anonymous(c"weft-test").unwrap();
         segment::resize(&cut, PAGE as u64).unwrap();

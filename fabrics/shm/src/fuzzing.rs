@@ -8,7 +8,7 @@ use fabric::Payload;
 use crate::Segment;
 use crate::cooperative_copy::{CooperativeCopy, End};
 use crate::handout::fuzzing;
-use crate::layout::MAILBOX_AT;
+use crate::layout::SINGLE_SLOT_AT;
 use crate::memory::Memory;
 use crate::sync::Ordering;
 
@@ -17,9 +17,9 @@ pub type Place = (usize, usize);
 
 /// Where a process slot stands.
 #[must_use]
-pub fn seat(segment: &Segment, seat: u32) -> Place {
+pub fn process_slot(segment: &Segment, process_slot: u32) -> Place {
     let layout = segment.layout();
-    (layout.seat_at(seat), layout.seat_bytes())
+    (layout.process_slot_at(process_slot), layout.process_slot_bytes())
 }
 
 /// Where the ring from one process slot to another stands.
@@ -31,9 +31,9 @@ pub fn ring(segment: &Segment, from: u32, to: u32) -> Place {
 
 /// Where the single-slot channel of a pair stands.
 #[must_use]
-pub fn mailbox(segment: &Segment, lower: u32, higher: u32) -> Place {
+pub fn single_slot(segment: &Segment, lower: u32, higher: u32) -> Place {
     let layout = segment.layout();
-    (layout.ring_at(lower, higher) + MAILBOX_AT, layout.ring.mailbox_bytes())
+    (layout.ring_at(lower, higher) + SINGLE_SLOT_AT, layout.ring.single_slot_bytes())
 }
 
 /// Makes sure that the memory at a place is there.

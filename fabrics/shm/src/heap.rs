@@ -59,8 +59,8 @@ pub struct NoBlock {
 
 impl SharedHeap {
     /// The heap of a process slot.
-    pub(crate) fn new(segment: Segment, seat: u32) -> SharedHeap {
-        let (at, bytes) = (segment.layout().heap_at(seat), segment.layout().heap_bytes);
+    pub(crate) fn new(segment: Segment, process_slot: u32) -> SharedHeap {
+        let (at, bytes) = (segment.layout().heap_at(process_slot), segment.layout().heap_bytes);
         let blocks = Blocks { segment, at, bytes, taken: BTreeMap::new(), mapped: BTreeMap::new() };
         SharedHeap { blocks: Arc::new(Mutex::new(blocks)) }
     }
@@ -185,11 +185,11 @@ impl Window {
     pub(crate) fn read(
         &mut self,
         segment: &Segment,
-        seat: u32,
+        process_slot: u32,
         at: u64,
         into: &mut UserMemory,
     ) -> Result<(), Unread> {
-        let (area, area_bytes) = (segment.layout().heap_at(seat), segment.layout().heap_bytes);
+        let (area, area_bytes) = (segment.layout().heap_at(process_slot), segment.layout().heap_bytes);
         let offset = at.checked_sub(area).ok_or(Unread::Stray)?;
         let end =
             offset.checked_add(into.bytes() as u64).filter(|end| *end <= area_bytes).ok_or(Unread::Stray)?;
@@ -248,12 +248,12 @@ mod tests {
     fn read(
         window: &mut Window,
         segment: &Segment,
-        seat: u32,
+        process_slot: u32,
         at: u64,
         bytes: usize,
     ) -> Result<Vec<u8>, Unread> {
         let room = Heap::new(bytes);
-        window.read(segment, seat, at, &mut room.memory())?;
+        window.read(segment, process_slot, at, &mut room.memory())?;
         Ok(room.payload().to_vec())
     }
 

@@ -5,8 +5,8 @@ use fabric::{Fabric, FabricError, Fault, Header, Heap, Payload, Peer, Posted, Si
 use proptest::prelude::*;
 
 use crate::layout::{
-    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE, RING_CONSUMED, RING_LINES, SEAT_IDENTITY, SEAT_KNOCKS,
-    SEAT_STATE,
+    LINE, LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE, PROCESS_SLOT_IDENTITY, PROCESS_SLOT_KNOCKS,
+    PROCESS_SLOT_STATE, RING_CONSUMED, RING_LINES,
 };
 use crate::memory::Memory;
 use crate::sync::Ordering;
@@ -158,11 +158,11 @@ fn deed() -> impl Strategy<Value = Deed> {
 impl Node {
     fn open() -> Node {
         // The smallest rings there are, so that few deeds reach every corner.
-        let seats = 2000;
-        let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
-        let open = |seat| {
+        let process_slots = 2000;
+        let segment = Segment::adopt(Segment::create(process_slots).unwrap(), process_slots).unwrap();
+        let open = |process_slot| {
             let peers = vec![Peer(10), Peer(11), Peer(12)];
-            Shm::open(segment.clone(), seat, peers, Settings::default()).unwrap()
+            Shm::open(segment.clone(), process_slot, peers, Settings::default()).unwrap()
         };
         let (mut victim, hostile, mut honest) = (open(0), open(1), open(2));
         let to_hostile = victim.connect(Peer(11), &hostile.address()).unwrap();
@@ -186,12 +186,16 @@ impl Node {
             }
             Deed::Progress(words) => memory.put_words(layout.ring_at(0, 1) + RING_CONSUMED, *words),
             Deed::Knock(bits) => {
-                memory.word(layout.seat_at(0) + SEAT_KNOCKS).fetch_or(*bits, Ordering::Release);
-                memory.word(layout.seat_at(0) + SEAT_KNOCKS + 62 * 4).fetch_or(*bits, Ordering::Release);
+                memory
+                    .word(layout.process_slot_at(0) + PROCESS_SLOT_KNOCKS)
+                    .fetch_or(*bits, Ordering::Release);
+                memory
+                    .word(layout.process_slot_at(0) + PROCESS_SLOT_KNOCKS + 62 * 4)
+                    .fetch_or(*bits, Ordering::Release);
             }
             Deed::Seat { state, identity } => {
-                memory.put_words(layout.seat_at(1) + SEAT_IDENTITY, *identity);
-                memory.word(layout.seat_at(1) + SEAT_STATE).store(*state, Ordering::Release);
+                memory.put_words(layout.process_slot_at(1) + PROCESS_SLOT_IDENTITY, *identity);
+                memory.word(layout.process_slot_at(1) + PROCESS_SLOT_STATE).store(*state, Ordering::Release);
             }
             Deed::Poll => {
                 self.victim.poll(&mut self.heard, 8);

@@ -40,7 +40,7 @@ use fabric::slots::{DEPTH, LINE_BYTES_MAX, MEMBERS_MAX, Ring, SLOT_BYTES_MAX, ch
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Places for processes on this node.
-    pub seats: u32,
+    pub process_slots: u32,
     /// The shape of every ring.
     pub ring: RingShape,
     /// Room for the heap of each process slot, behind the rings; nothing where the size of files is limited.
@@ -66,10 +66,16 @@ pub struct RingShape {
 
 impl Layout {
     /// The layout for `seats` process slots; `None` where there are none or too many.
-    pub fn new(seats: u32) -> Option<Layout> {
-        let (_, data_bytes) = *SHAPES.iter().find(|(seats_max, _)| seats <= *seats_max)?;
-        let heap_bytes = HEAP_BYTES_MAX.min(HEAPS_BYTES_MAX / u64::from(seats.max(1)).next_power_of_two());
-        (seats > 0).then(|| Layout { seats, ring: RingShape::with_data(data_bytes), heap_bytes })
+    pub fn new(process_slots: u32) -> Option<Layout> {
+        let (_, data_bytes) =
+            *SHAPES.iter().find(|(process_slots_max, _)| process_slots <= *process_slots_max)?;
+        let heap_bytes =
+            HEAP_BYTES_MAX.min(HEAPS_BYTES_MAX / u64::from(process_slots.max(1)).next_power_of_two());
+        (process_slots > 0).then(|| Layout {
+            process_slots,
+            ring: RingShape::with_data(data_bytes),
+            heap_bytes,
+        })
     }
 
     /// The same without heaps.
@@ -79,81 +85,82 @@ impl Layout {
 
     /// Size of the whole segment, most of it never touched.
     pub fn segment_bytes(&self) -> u64 {
-        self.heaps_at() + u64::from(self.seats) * self.heap_bytes
+        self.heaps_at() + u64::from(self.process_slots) * self.heap_bytes
     }
 
     /// Where the heaps begin; all before is mapped by everybody.
     pub fn heaps_at(&self) -> u64 {
-        self.boards_at() + u64::from(BOARDS) * self.board_bytes() as u64
+        self.collective_segments_at()
+            + u64::from(COLLECTIVE_SEGMENTS) * self.collective_segment_bytes() as u64
     }
 
     /// Where the collective segments begin.
-    fn boards_at(&self) -> u64 {
-        self.rings_at() as u64 + u64::from(self.seats).pow(2) * self.ring.bytes() as u64
+    fn collective_segments_at(&self) -> u64 {
+        self.rings_at() as u64 + u64::from(self.process_slots).pow(2) * self.ring.bytes() as u64
     }
 
     /// Where a collective segment stands.
-    pub fn board_at(&self, number: u32) -> usize {
-        debug_assert!(number < BOARDS);
-        self.boards_at() as usize + number as usize * self.board_bytes()
+    pub fn collective_segment_at(&self, number: u32) -> usize {
+        debug_assert!(number < COLLECTIVE_SEGMENTS);
+        self.collective_segments_at() as usize + number as usize * self.collective_segment_bytes()
     }
 
     /// Where the staging buffers of a collective segment begin, from its start: behind all places that it can
     /// have, since nobody but who has a process slot can be a member.
-    pub fn trays_at(&self) -> usize {
-        let members = self.seats.min(MEMBERS_MAX) as usize;
-        (BOARD_PLACES + members * BOARD_PLACE_BYTES).next_multiple_of(PAGE)
+    pub fn staging_buffers_at(&self) -> usize {
+        let members = self.process_slots.min(MEMBERS_MAX) as usize;
+        (COLLECTIVE_SEGMENT_PLACES + members * COLLECTIVE_SEGMENT_PLACE_BYTES).next_multiple_of(PAGE)
     }
 
     /// Size of a collective segment.
-    fn board_bytes(&self) -> usize {
+    fn collective_segment_bytes(&self) -> usize {
         // Of many members each has shorter staging buffers, so that fewer members may have more of them in
         // all.
-        let most = (2..=self.seats.min(MEMBERS_MAX)).map(trays_bytes).max();
-        self.trays_at() + most.unwrap_or(trays_bytes(2))
+        let most = (2..=self.process_slots.min(MEMBERS_MAX)).map(staging_buffers_bytes).max();
+        self.staging_buffers_at() + most.unwrap_or(staging_buffers_bytes(2))
     }
 
     /// Where the heap of a process slot begins.
-    pub fn heap_at(&self, seat: u32) -> u64 {
-        debug_assert!(seat < self.seats);
-        self.heaps_at() + u64::from(seat) * self.heap_bytes
+    pub fn heap_at(&self, process_slot: u32) -> u64 {
+        debug_assert!(process_slot < self.process_slots);
+        self.heaps_at() + u64::from(process_slot) * self.heap_bytes
     }
 
     /// Where the rings begin; all before it is taken when the segment is made.
     pub fn rings_at(&self) -> usize {
-        (PAGE + self.seats as usize * self.seat_bytes()).next_multiple_of(PAGE)
+        (PAGE + self.process_slots as usize * self.process_slot_bytes()).next_multiple_of(PAGE)
     }
 
     /// Where a process slot stands.
-    pub fn seat_at(&self, seat: u32) -> usize {
-        debug_assert!(seat < self.seats);
-        PAGE + seat as usize * self.seat_bytes()
+    pub fn process_slot_at(&self, process_slot: u32) -> usize {
+        debug_assert!(process_slot < self.process_slots);
+        PAGE + process_slot as usize * self.process_slot_bytes()
     }
 
     /// Where the ring from one process slot to another stands.
     pub fn ring_at(&self, from: u32, to: u32) -> usize {
-        debug_assert!(from < self.seats && to < self.seats);
-        self.rings_at() + (from as usize * self.seats as usize + to as usize) * self.ring.bytes()
+        debug_assert!(from < self.process_slots && to < self.process_slots);
+        self.rings_at() + (from as usize * self.process_slots as usize + to as usize) * self.ring.bytes()
     }
 
     /// Where the single-slot channel of two process slots stands.
-    pub fn mailbox_at(&self, one: u32, other: u32) -> usize {
-        self.ring_at(one.min(other), one.max(other)) + MAILBOX_AT
+    pub fn single_slot_at(&self, one: u32, other: u32) -> usize {
+        self.ring_at(one.min(other), one.max(other)) + SINGLE_SLOT_AT
     }
 
     /// Where the large-message buffer of two process slots stands that is beside their single-slot channel.
-    pub fn shelf_beside_at(&self, one: u32, other: u32) -> usize {
-        self.ring_at(one.max(other), one.min(other)) + MAILBOX_AT
+    pub fn large_buffer_beside_at(&self, one: u32, other: u32) -> usize {
+        self.ring_at(one.max(other), one.min(other)) + SINGLE_SLOT_AT
     }
 
     /// Words of knocks in a process slot.
     pub fn knock_words(&self) -> usize {
-        self.seats.div_ceil(u32::BITS) as usize
+        self.process_slots.div_ceil(u32::BITS) as usize
     }
 
     /// Two lines of state and the knocks, in whole pairs of lines: processors fetch lines in pairs.
-    pub(crate) fn seat_bytes(&self) -> usize {
-        (SEAT_KNOCKS + self.knock_words() * 4).next_multiple_of(2 * LINE)
+    pub(crate) fn process_slot_bytes(&self) -> usize {
+        (PROCESS_SLOT_KNOCKS + self.knock_words() * 4).next_multiple_of(2 * LINE)
     }
 }
 
@@ -170,24 +177,30 @@ impl RingShape {
             piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4) as u16,
             slot_bytes: if slot_bytes < SLOT_BYTES_MIN { 0 } else { slot_bytes as u16 },
         };
-        shape.data_at = (MAILBOX_AT + shape.mailbox_bytes()) as u32;
+        shape.data_at = (SINGLE_SLOT_AT + shape.single_slot_bytes()) as u32;
         shape
     }
 
     /// The longest message that goes through the pair's single-slot channel in pieces; none does where it is
     /// 0.
-    pub fn parcel_bytes_max(&self) -> usize {
-        if self.data_bytes >= PARCELS_FROM { PARCEL_AREAS * self.data_bytes as usize } else { 0 }
+    pub fn chunked_message_bytes_max(&self) -> usize {
+        if self.data_bytes >= CHUNKED_MESSAGES_FROM {
+            CHUNKED_MESSAGE_AREAS * self.data_bytes as usize
+        } else {
+            0
+        }
     }
 
     /// Size of the single-slot channel, in whole pages.
-    pub fn mailbox_bytes(&self) -> usize {
-        (PARCEL_AT + self.parcel_bytes_max()).next_multiple_of(PAGE).max(SMALL_MAILBOX_BYTES)
+    pub fn single_slot_bytes(&self) -> usize {
+        (CHUNKED_MESSAGE_AT + self.chunked_message_bytes_max())
+            .next_multiple_of(PAGE)
+            .max(SMALL_SINGLE_SLOT_BYTES)
     }
 
     /// The longest payload of a message.
-    pub fn letter_bytes_max(&self) -> usize {
-        self.mailbox_bytes().min(LETTER_BYTES) - LINE_PAYLOAD
+    pub fn short_message_bytes_max(&self) -> usize {
+        self.single_slot_bytes().min(SHORT_MESSAGE_BYTES) - LINE_PAYLOAD
     }
 
     /// Size of the data area and of what lines have of their own behind it, in whole pages.
@@ -210,47 +223,48 @@ pub const LINE: usize = 64;
 pub const HEAD_UNENLISTED: usize = 64;
 
 /// Offset in the head of the bits of the collective segments that are taken.
-pub const HEAD_BOARDS: usize = 128;
+pub const HEAD_COLLECTIVE_SEGMENTS: usize = 128;
 
 /// Collective segments of a node: communicators beyond do without.
-pub const BOARDS: u32 = 64;
+pub const COLLECTIVE_SEGMENTS: u32 = 64;
 /// Bits of the members that have left, behind their count.
-pub const BOARD_LEFT: usize = 4;
+pub const COLLECTIVE_SEGMENT_LEFT: usize = 4;
 /// Words of them.
-pub const BOARD_LEFT_WORDS: u32 = MEMBERS_MAX / u32::BITS;
+pub const COLLECTIVE_SEGMENT_LEFT_WORDS: u32 = MEMBERS_MAX / u32::BITS;
 /// How many members wait and may sleep.
-pub const BOARD_WAITING: usize = 2 * LINE;
+pub const COLLECTIVE_SEGMENT_WAITING: usize = 2 * LINE;
 /// Where the places of the members begin.
-pub const BOARD_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
+pub const COLLECTIVE_SEGMENT_PLACES: usize = if cfg!(loom) { 4 * LINE } else { PAGE };
 /// In a place, behind the number up to which its member is through: that of the last operation that it has
 /// said to be in, how many operations it has begun by other ways, how many entries it owes, and which of the
 /// operations by other ways it has given up last: each stands in the word that the rest of its number
 /// chooses. At last, what it says of reads of memory.
-pub const BOARD_STANDS: usize = 4;
-pub const BOARD_ELSEWHERE: usize = 8;
-pub const BOARD_OWES: usize = 12;
-pub const BOARD_GIVEN_UP: usize = 16;
-pub const BOARD_GIVEN_UP_WORDS: u32 = 8;
-pub const BOARD_READS: usize = BOARD_GIVEN_UP + 4 * BOARD_GIVEN_UP_WORDS as usize;
-const _: () = assert!(BOARD_READS + 4 <= LINE);
+pub const COLLECTIVE_SEGMENT_STANDS: usize = 4;
+pub const COLLECTIVE_SEGMENT_ELSEWHERE: usize = 8;
+pub const COLLECTIVE_SEGMENT_OWES: usize = 12;
+pub const COLLECTIVE_SEGMENT_GIVEN_UP: usize = 16;
+pub const COLLECTIVE_SEGMENT_GIVEN_UP_WORDS: u32 = 8;
+pub const COLLECTIVE_SEGMENT_READS: usize =
+    COLLECTIVE_SEGMENT_GIVEN_UP + 4 * COLLECTIVE_SEGMENT_GIVEN_UP_WORDS as usize;
+const _: () = assert!(COLLECTIVE_SEGMENT_READS + 4 <= LINE);
 /// In the second line of a place, which is written seldom: twice, by which ways operations go, and from which
 /// number on, the other way round.
-pub const BOARD_WAYS: usize = LINE;
+pub const COLLECTIVE_SEGMENT_WAYS: usize = LINE;
 
 /// The length of a slot, behind its number; and in how many pieces it comes where these stand in staging
 /// buffers.
-pub const BOARD_BYTES_WORD: usize = 4;
+pub const COLLECTIVE_SEGMENT_BYTES_WORD: usize = 4;
 /// Where the payload of a slot begins: where any element is aligned.
-pub const BOARD_PAYLOAD: usize = 16;
-const _: () = assert!(LINE_BYTES_MAX == LINE - BOARD_PAYLOAD);
+pub const COLLECTIVE_SEGMENT_PAYLOAD: usize = 16;
+const _: () = assert!(LINE_BYTES_MAX == LINE - COLLECTIVE_SEGMENT_PAYLOAD);
 /// A slot, with as many lines that no other one is in.
-pub const BOARD_ENTRY_BYTES: usize = BOARD_PAYLOAD + SLOT_BYTES_MAX;
-const _: () = assert!(BOARD_ENTRY_BYTES.is_multiple_of(LINE));
+pub const COLLECTIVE_SEGMENT_ENTRY_BYTES: usize = COLLECTIVE_SEGMENT_PAYLOAD + SLOT_BYTES_MAX;
+const _: () = assert!(COLLECTIVE_SEGMENT_ENTRY_BYTES.is_multiple_of(LINE));
 /// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
-pub const BOARD_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * BOARD_ENTRY_BYTES;
+pub const COLLECTIVE_SEGMENT_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * COLLECTIVE_SEGMENT_ENTRY_BYTES;
 
 /// All staging buffers of a collective segment of so many members.
-pub const fn trays_bytes(members: u32) -> usize {
+pub const fn staging_buffers_bytes(members: u32) -> usize {
     match members {
         0..=2 => 2 * (Ring::Short.ahead() + Ring::Long.ahead()) as usize * chunk_bytes_max(2),
         _ => (members * Ring::Short.round(members)) as usize * chunk_bytes_max(members),
@@ -258,15 +272,15 @@ pub const fn trays_bytes(members: u32) -> usize {
 }
 
 /// Offsets in a process slot.
-pub const SEAT_BELL: usize = 0;
+pub const PROCESS_SLOT_BELL: usize = 0;
 /// How many threads sleep, or are about to.
-pub const SEAT_SLEEPERS: usize = 4;
+pub const PROCESS_SLOT_SLEEPERS: usize = 4;
 /// What the process slot is: free, taken, ready, closed.
-pub const SEAT_STATE: usize = 64;
+pub const PROCESS_SLOT_STATE: usize = 64;
 /// The process, and a word of its memory by which others try whether they may read it: five words.
-pub const SEAT_IDENTITY: usize = 68;
+pub const PROCESS_SLOT_IDENTITY: usize = 68;
 /// Bits of those who have opened a ring to this process slot.
-pub const SEAT_KNOCKS: usize = 128;
+pub const PROCESS_SLOT_KNOCKS: usize = 128;
 
 /// Offsets in a ring.
 pub const RING_CONSUMED: usize = 0;
@@ -277,7 +291,7 @@ pub const RING_MAILED: usize = 8;
 /// The bit of the word at [`RING_WAITING`] that says so, and the one that offers a single-slot channel.
 pub const WAITING: u32 = 1;
 /// See [`WAITING`].
-pub const MAILBOX_OFFERED: u32 = 2;
+pub const SINGLE_SLOT_OFFERED: u32 = 2;
 /// Which parts of a message that both copy are claimed.
 pub const RING_CURSOR: usize = 72;
 /// The first line.
@@ -294,35 +308,38 @@ pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
 /// Where the single-slot channel of a pair stands, from the start of the ring from the lower to the higher
 /// process slot.
-pub const MAILBOX_AT: usize = PAGE;
+pub const SINGLE_SLOT_AT: usize = PAGE;
 /// Where a chunked eager message stands in it, and on the large-message buffer that is in its place in the
 /// ring the other way.
-pub const PARCEL_AT: usize = LINE;
+pub const CHUNKED_MESSAGE_AT: usize = LINE;
 /// The pieces of a short chunked eager message. Smaller ones were no quicker, and cost more lines.
-pub const PARCEL_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
+pub const CHUNKED_MESSAGE_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 
 /// Shorter ones are as quick in the ring.
-pub const PARCEL_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
+pub const CHUNKED_MESSAGE_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
 
 /// The pieces of a chunked eager message of so many bytes: there are 32 at most, since a ring has not many
 /// more lines.
 #[inline]
-pub fn parcel_piece_bytes(bytes: usize) -> usize {
-    bytes.div_ceil(PARCEL_PIECES).next_multiple_of(PARCEL_PIECE_BYTES).max(PARCEL_PIECE_BYTES)
+pub fn chunked_message_piece_bytes(bytes: usize) -> usize {
+    bytes
+        .div_ceil(CHUNKED_MESSAGE_PIECES)
+        .next_multiple_of(CHUNKED_MESSAGE_PIECE_BYTES)
+        .max(CHUNKED_MESSAGE_PIECE_BYTES)
 }
 
-const PARCEL_PIECES: usize = 32;
+const CHUNKED_MESSAGE_PIECES: usize = 32;
 /// The longest chunked eager message, by the data of a ring.
-const PARCEL_AREAS: usize = 4;
+const CHUNKED_MESSAGE_AREAS: usize = 4;
 /// What a message has of it, where it is no smaller: it is taken out when all of it is there.
-const LETTER_BYTES: usize = 5 * PAGE;
+const SHORT_MESSAGE_BYTES: usize = 5 * PAGE;
 /// The longest payload of a message in any single-slot channel; behind a smaller one stands the ring's data.
-pub const LETTER_PAYLOAD_BYTES_MAX: usize = LETTER_BYTES - LINE_PAYLOAD;
+pub const SHORT_MESSAGE_PAYLOAD_BYTES_MAX: usize = SHORT_MESSAGE_BYTES - LINE_PAYLOAD;
 /// The size of a single-slot channel without chunked eager messages.
-const SMALL_MAILBOX_BYTES: usize = 3 * PAGE;
+const SMALL_SINGLE_SLOT_BYTES: usize = 3 * PAGE;
 /// Rings with less data have none: there are so many that they would fill the address space.
-const PARCELS_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
-const _: () = assert!(SMALL_MAILBOX_BYTES + SHAPES[SHAPES.len() - 1].1 as usize >= LETTER_BYTES);
+const CHUNKED_MESSAGES_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
+const _: () = assert!(SMALL_SINGLE_SLOT_BYTES + SHAPES[SHAPES.len() - 1].1 as usize >= SHORT_MESSAGE_BYTES);
 
 /// Larger pieces delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
 /// `examples/pingpong.rs`.
@@ -345,7 +362,7 @@ const HEAP_BYTES_MAX: u64 = 64 << 30;
 const HEAPS_BYTES_MAX: u64 = 16 << 40;
 
 /// The most process slots a segment can have.
-pub const SEATS_MAX: u32 = SHAPES[SHAPES.len() - 1].0;
+pub const PROCESS_SLOTS_MAX: u32 = SHAPES[SHAPES.len() - 1].0;
 
 #[cfg(test)]
 mod tests {
@@ -353,56 +370,73 @@ mod tests {
 
     #[test]
     fn no_two_places_overlap() {
-        for seats in [1, 2, 3, 16, 17, 64, 65, 300, 2048] {
-            let layout = Layout::new(seats).unwrap();
-            assert!(layout.seat_at(seats - 1) + layout.seat_bytes() <= layout.rings_at());
+        for process_slots in [1, 2, 3, 16, 17, 64, 65, 300, 2048] {
+            let layout = Layout::new(process_slots).unwrap();
+            assert!(
+                layout.process_slot_at(process_slots - 1) + layout.process_slot_bytes() <= layout.rings_at()
+            );
             assert_eq!(layout.ring_at(0, 0), layout.rings_at());
-            let last = layout.ring_at(seats - 1, seats - 1) as u64 + layout.ring.bytes() as u64;
-            assert_eq!(last, layout.board_at(0) as u64);
-            let places = seats.min(MEMBERS_MAX) as usize * BOARD_PLACE_BYTES;
-            let trays = BOARD_PLACES + places..BOARD_PLACES + places + PAGE;
-            assert!(trays.contains(&layout.trays_at()), "{seats} seats");
-            let board = layout.board_at(1) - layout.board_at(0);
-            let most = (2..=seats.min(MEMBERS_MAX)).map(trays_bytes).max().unwrap_or(0);
-            assert!(board >= layout.trays_at() + most && board.is_multiple_of(PAGE), "{seats} seats");
-            assert_eq!((layout.board_at(BOARDS - 1) + board) as u64, layout.heaps_at());
-            assert_eq!(layout.heap_at(seats - 1) + layout.heap_bytes, layout.segment_bytes());
+            let last =
+                layout.ring_at(process_slots - 1, process_slots - 1) as u64 + layout.ring.bytes() as u64;
+            assert_eq!(last, layout.collective_segment_at(0) as u64);
+            let places = process_slots.min(MEMBERS_MAX) as usize * COLLECTIVE_SEGMENT_PLACE_BYTES;
+            let staging_buffers =
+                COLLECTIVE_SEGMENT_PLACES + places..COLLECTIVE_SEGMENT_PLACES + places + PAGE;
+            assert!(staging_buffers.contains(&layout.staging_buffers_at()), "{process_slots} seats");
+            let collective_segment = layout.collective_segment_at(1) - layout.collective_segment_at(0);
+            let most = (2..=process_slots.min(MEMBERS_MAX)).map(staging_buffers_bytes).max().unwrap_or(0);
+            assert!(
+                collective_segment >= layout.staging_buffers_at() + most
+                    && collective_segment.is_multiple_of(PAGE),
+                "{process_slots} seats"
+            );
+            assert_eq!(
+                (layout.collective_segment_at(COLLECTIVE_SEGMENTS - 1) + collective_segment) as u64,
+                layout.heaps_at()
+            );
+            assert_eq!(layout.heap_at(process_slots - 1) + layout.heap_bytes, layout.segment_bytes());
             assert!(layout.heap_bytes >= 4 << 30 && layout.heap_at(0).is_multiple_of(PAGE as u64));
-            assert!(SEAT_KNOCKS + layout.knock_words() * 4 <= layout.seat_bytes());
-            assert!(RING_LINES + layout.ring.lines as usize * LINE <= MAILBOX_AT);
+            assert!(PROCESS_SLOT_KNOCKS + layout.knock_words() * 4 <= layout.process_slot_bytes());
+            assert!(RING_LINES + layout.ring.lines as usize * LINE <= SINGLE_SLOT_AT);
         }
     }
 
     #[test]
     fn everything_stands_on_its_own_lines_and_pages() {
-        for (seats, ..) in SHAPES {
-            let layout = Layout::new(seats).unwrap();
+        for (process_slots, ..) in SHAPES {
+            let layout = Layout::new(process_slots).unwrap();
             assert!(layout.rings_at().is_multiple_of(PAGE) && layout.ring.bytes().is_multiple_of(PAGE));
-            assert!(layout.seat_at(seats - 1).is_multiple_of(2 * LINE));
+            assert!(layout.process_slot_at(process_slots - 1).is_multiple_of(2 * LINE));
             assert!(u32::from(layout.ring.piece_bytes_max) <= layout.ring.data_bytes / 2);
             assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
             assert!((layout.ring.slot_bytes as usize).is_multiple_of(LINE));
             assert!(layout.ring.slot_bytes <= layout.ring.piece_bytes_max);
-            assert!(layout.ring.room_bytes() <= layout.ring.data_bytes as usize * 5 / 4, "{seats} seats");
-            if layout.ring.parcel_bytes_max() > 0 {
-                let longest = layout.ring.parcel_bytes_max();
+            assert!(
+                layout.ring.room_bytes() <= layout.ring.data_bytes as usize * 5 / 4,
+                "{process_slots} seats"
+            );
+            if layout.ring.chunked_message_bytes_max() > 0 {
+                let longest = layout.ring.chunked_message_bytes_max();
                 for bytes in (1..=longest).step_by(4093).chain([longest]) {
-                    assert!(bytes.div_ceil(parcel_piece_bytes(bytes)) <= PARCEL_PIECES, "{bytes}");
+                    assert!(
+                        bytes.div_ceil(chunked_message_piece_bytes(bytes)) <= CHUNKED_MESSAGE_PIECES,
+                        "{bytes}"
+                    );
                 }
-                assert!(PARCEL_PIECES < layout.ring.lines as usize);
+                assert!(CHUNKED_MESSAGE_PIECES < layout.ring.lines as usize);
             }
         }
     }
 
     #[test]
     fn the_largest_segment_stays_mappable() {
-        for (seats, ..) in SHAPES {
-            let layout = Layout::new(seats).unwrap();
-            assert!(layout.heaps_at() <= 128 << 30, "{seats} seats");
-            assert!(layout.segment_bytes() < 1 << 45, "{seats} seats");
+        for (process_slots, ..) in SHAPES {
+            let layout = Layout::new(process_slots).unwrap();
+            assert!(layout.heaps_at() <= 128 << 30, "{process_slots} seats");
+            assert!(layout.segment_bytes() < 1 << 45, "{process_slots} seats");
             assert_eq!(layout.without_heaps().segment_bytes(), layout.heaps_at());
         }
         assert_eq!(Layout::new(0), None);
-        assert_eq!(Layout::new(SEATS_MAX + 1), None);
+        assert_eq!(Layout::new(PROCESS_SLOTS_MAX + 1), None);
     }
 }

@@ -213,29 +213,32 @@ mod tests {
     use super::*;
     use crate::anonymous::anew;
 
-    fn begin(pulses: &LivenessDescriptors, here: u32) -> Result<LivenessDescriptor, SegmentError> {
-        LivenessDescriptor::begin(anew(pulses.file().as_raw_fd()).unwrap(), 3, Peer(here))
+    fn begin(
+        liveness_descriptors: &LivenessDescriptors,
+        here: u32,
+    ) -> Result<LivenessDescriptor, SegmentError> {
+        LivenessDescriptor::begin(anew(liveness_descriptors.file().as_raw_fd()).unwrap(), 3, Peer(here))
     }
 
     #[test]
     fn who_leaves_in_good_order_has_not_ended() {
-        let pulses = LivenessDescriptors::create(3).unwrap();
-        let pulse = begin(&pulses, 1).unwrap();
-        let word = pulses.words.of(Peer(1));
+        let liveness_descriptors = LivenessDescriptors::create(3).unwrap();
+        let liveness_descriptor = begin(&liveness_descriptors, 1).unwrap();
+        let word = liveness_descriptors.words.of(Peer(1));
         assert!(word.load(Ordering::Acquire) & WAITERS != 0 && word.load(Ordering::Acquire) & THREAD != 0);
-        drop(pulse);
+        drop(liveness_descriptor);
         assert_eq!(word.load(Ordering::Acquire), 0);
-        assert!(begin(&pulses, 3).is_err(), "there are three");
+        assert!(begin(&liveness_descriptors, 3).is_err(), "there are three");
     }
 
     #[test]
     fn the_thread_that_holds_a_word_is_missed_and_others_are_not() {
-        let pulses = LivenessDescriptors::create(3).unwrap();
-        let _here = begin(&pulses, 0).unwrap();
+        let liveness_descriptors = LivenessDescriptors::create(3).unwrap();
+        let _here = begin(&liveness_descriptors, 0).unwrap();
         std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
                 let mut heard = Vec::new();
-                let refused = pulses.watch(|peer| {
+                let refused = liveness_descriptors.watch(|peer| {
                     heard.push(peer);
                     false
                 });
@@ -243,7 +246,7 @@ mod tests {
             });
             // A thread that ends with the word in its hands is to the kernel what a process is that is
             // killed.
-            let words = Words::adopt(anew(pulses.file().as_raw_fd()).unwrap(), 3).unwrap();
+            let words = Words::adopt(anew(liveness_descriptors.file().as_raw_fd()).unwrap(), 3).unwrap();
             let words: &'static Words = Box::leak(Box::new(words));
             let other = scope.spawn(|| std::mem::forget(words.take(words.of(Peer(2)))));
             other.join().unwrap();

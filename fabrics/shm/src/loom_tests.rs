@@ -4,15 +4,15 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --lib loom
 //! ```
 
-mod boards;
-mod mailboxes;
+mod collective_segments;
+mod single_slots;
 
 use fabric::{Header, Payload, Posted};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use crate::cooperative_copy::{CooperativeCopy, End};
-use crate::layout::{LINE, RING_CURSOR, RING_LINES, RingShape, SEAT_KNOCKS, WAITING};
+use crate::layout::{LINE, PROCESS_SLOT_KNOCKS, RING_CURSOR, RING_LINES, RingShape, WAITING};
 use crate::memory::{Lines, Memory};
 use crate::process_slot::ProcessSlot;
 use crate::ring::{Arrival, Consumer, Look, Producer};
@@ -22,7 +22,7 @@ use crate::sync::{Ordering, Word};
 const RING: RingShape =
     RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64, slot_bytes: 0 };
 /// The least with chunked eager messages.
-const PARCELS: RingShape =
+const CHUNKED_MESSAGES: RingShape =
     RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64, slot_bytes: 0 };
 /// Lines enough and two units of data, so that three payloads go round.
 const NARROW: RingShape =
@@ -94,7 +94,7 @@ fn a_message_in_pieces_comes_whole() {
 #[test]
 fn a_knock_makes_the_ring_and_its_messages_known() {
     model(|| {
-        let memory = Lines::shared(SEAT_KNOCKS + LINE + 2 * RING.bytes());
+        let memory = Lines::shared(PROCESS_SLOT_KNOCKS + LINE + 2 * RING.bytes());
         let senders: Vec<_> = (0..2).map(|from| spawn_knocking(from, &memory)).collect();
         let mut consumers: Vec<Consumer> = Vec::new();
         let mut heard = Vec::new();
@@ -118,7 +118,7 @@ fn a_knock_makes_the_ring_and_its_messages_known() {
 fn a_sender_that_dies_leaves_no_wedge() {
     for steps in 0..=2 {
         model(move || {
-            let memory = Lines::shared(SEAT_KNOCKS + LINE + 2 * RING.bytes());
+            let memory = Lines::shared(PROCESS_SLOT_KNOCKS + LINE + 2 * RING.bytes());
             let theirs = memory.clone();
             let dying = thread::spawn(move || {
                 if steps > 0 {
@@ -148,7 +148,7 @@ fn a_sender_that_dies_leaves_no_wedge() {
 #[test]
 fn nobody_sleeps_through_a_message() {
     model(|| {
-        let memory = Lines::shared(SEAT_KNOCKS + LINE + 2 * RING.bytes());
+        let memory = Lines::shared(PROCESS_SLOT_KNOCKS + LINE + 2 * RING.bytes());
         let futex = Arc::new(Futex::default());
         let (theirs, waker) = (memory.clone(), futex.clone());
         let sender = thread::spawn(move || {
@@ -182,7 +182,7 @@ fn nobody_sleeps_through_a_message() {
 #[test]
 fn nobody_sleeps_through_room_in_a_full_ring() {
     model(|| {
-        let memory = Lines::shared(SEAT_KNOCKS + LINE + 2 * RING.bytes());
+        let memory = Lines::shared(PROCESS_SLOT_KNOCKS + LINE + 2 * RING.bytes());
         let futex = Arc::new(Futex::default());
         let (theirs, waker) = (memory.clone(), futex.clone());
         let mut producer = Producer::new(ring_from(0), RING);
@@ -229,7 +229,7 @@ fn receiver() -> ProcessSlot {
 }
 
 fn ring_from(from: u32) -> usize {
-    SEAT_KNOCKS + LINE + from as usize * RING.bytes()
+    PROCESS_SLOT_KNOCKS + LINE + from as usize * RING.bytes()
 }
 
 fn spawn_knocking(from: u32, memory: &Arc<Lines>) -> thread::JoinHandle<()> {

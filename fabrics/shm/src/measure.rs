@@ -54,12 +54,12 @@ impl Effort {
 /// What kept the two from talking, in words for a person.
 pub fn measure(
     segment: Segment,
-    seat: u32,
+    process_slot: u32,
     settings: Settings,
     effort: Effort,
     patience: Duration,
 ) -> Result<Measured, FabricError> {
-    let mut end = End::open(segment, seat, settings, patience)?;
+    let mut end = End::open(segment, process_slot, settings, patience)?;
     let turns = |bytes: usize| {
         let most = SMALL_TURNS * effort.times();
         (TURN_BYTES * effort.times() / bytes.max(1)).clamp(4 * BLOCK_TURNS, most)
@@ -97,17 +97,22 @@ struct Heard {
 }
 
 impl End {
-    fn open(segment: Segment, seat: u32, settings: Settings, patience: Duration) -> Result<End, FabricError> {
+    fn open(
+        segment: Segment,
+        process_slot: u32,
+        settings: Settings,
+        patience: Duration,
+    ) -> Result<End, FabricError> {
         let refused = |what: String| FabricError { fabric: "shm", fault: Fault::System, what };
         let peers = vec![Peer(0), Peer(1)];
         let mut shm =
-            Shm::open(segment, seat, peers, settings).map_err(|error| refused(error.to_string()))?;
-        let other = Peer(1 - seat.min(1));
+            Shm::open(segment, process_slot, peers, settings).map_err(|error| refused(error.to_string()))?;
+        let other = Peer(1 - process_slot.min(1));
         let address = shm.address_of(other).ok_or_else(|| refused("there is no other seat".to_owned()))?;
         let lane = shm.connect(other, &address)?;
         let largest = COPIED_BYTES.into_iter().chain(PULLED_BYTES).max().unwrap_or(0);
         let heard = Heard { messages: 0, inbox: Heap::new(largest), exposed: Exposed::default(), lost: None };
-        Ok(End { shm, lane, leads: seat == 0, patience, outbox: Heap::new(largest), heard })
+        Ok(End { shm, lane, leads: process_slot == 0, patience, outbox: Heap::new(largest), heard })
     }
 
     /// Passes a message back and forth; the time of one way.
@@ -160,7 +165,7 @@ impl End {
 
     /// Says where the memory is.
     fn offer(&mut self, bytes: usize) -> Result<(), FabricError> {
-        let [start, length] = self.shm.expose(self.lane, self.outbox.payload().part(0, bytes)).words;
+        let [start, length] = self.shm.register_memory(self.lane, self.outbox.payload().part(0, bytes)).words;
         let words = [start as u32, (start >> 32) as u32, length as u32, (length >> 32) as u32, 0, 0];
         self.send(0, Header { words })
     }
@@ -291,9 +296,9 @@ mod tests {
         let segment = segment();
         std::thread::scope(|scope| {
             [0, 1]
-                .map(|seat| {
+                .map(|process_slot| {
                     let segment = segment.clone();
-                    scope.spawn(move || measure(segment, seat, settings, Effort::Quick, PATIENCE))
+                    scope.spawn(move || measure(segment, process_slot, settings, Effort::Quick, PATIENCE))
                 })
                 .map(|end| end.join().unwrap().unwrap())
         })
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_on_the_other_seat_is_an_error() {
+    fn nobody_on_the_other_process_slot_is_an_error() {
         let error =
             measure(segment(), 0, Settings::default(), Effort::Quick, Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.fault, Fault::Died);

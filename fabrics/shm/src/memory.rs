@@ -6,7 +6,9 @@
 
 use fabric::{Heap, Payload, UserMemory};
 
-use crate::layout::{BOARD_BYTES_WORD, BOARD_PAYLOAD, LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE};
+use crate::layout::{
+    COLLECTIVE_SEGMENT_BYTES_WORD, COLLECTIVE_SEGMENT_PAYLOAD, LINE_FRONT, LINE_PAYLOAD, LINE_SEQUENCE,
+};
 use crate::sync::{Ordering, Word};
 
 /// Shared bytes, seen as offset and length. One implementation is a mapping, another belongs to the model
@@ -38,8 +40,8 @@ pub trait Memory {
     /// visible.
     #[inline(always)]
     fn publish_entry(&self, offset: usize, number: u32, told: [u32; 2], payload: Payload<'_>) {
-        self.put(offset + BOARD_PAYLOAD, payload);
-        self.put_words(offset + BOARD_BYTES_WORD, told);
+        self.put(offset + COLLECTIVE_SEGMENT_PAYLOAD, payload);
+        self.put_words(offset + COLLECTIVE_SEGMENT_BYTES_WORD, told);
         self.word(offset).store(number, Ordering::Release);
     }
 
@@ -122,8 +124,8 @@ mod mapped {
 
     use super::{Memory, Slot, Use};
     use crate::layout::{
-        BOARD_BYTES_WORD, BOARD_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX,
-        LINE_SEQUENCE,
+        COLLECTIVE_SEGMENT_BYTES_WORD, COLLECTIVE_SEGMENT_PAYLOAD, LINE, LINE_FRONT, LINE_PAYLOAD,
+        LINE_PAYLOAD_BYTES_MAX, LINE_SEQUENCE,
     };
     use crate::segment::Segment;
     use crate::sync::{Ordering, Word};
@@ -339,8 +341,8 @@ mod mapped {
             // SAFETY: `place` checked the bounds of the line, and behind BOARD_PAYLOAD it has room for
             // LINE_BYTES_MAX; the word is aligned as the line is, and every process touches it atomically.
             unsafe {
-                fabric::copy(payload.start(), line.add(BOARD_PAYLOAD), payload.bytes());
-                line.add(BOARD_BYTES_WORD).cast::<[u32; 2]>().write_unaligned(told);
+                fabric::copy(payload.start(), line.add(COLLECTIVE_SEGMENT_PAYLOAD), payload.bytes());
+                line.add(COLLECTIVE_SEGMENT_BYTES_WORD).cast::<[u32; 2]>().write_unaligned(told);
                 Word::from_ptr(line.cast()).store(number, Ordering::Release);
             }
         }

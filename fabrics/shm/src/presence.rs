@@ -14,13 +14,13 @@ use crate::system;
 
 /// Says that this process sits on a process slot; false where the kernel has no such locks, or no description
 /// for each process.
-pub fn claim(file: BorrowedFd<'_>, seat: u32) -> bool {
-    has_descriptions() && system::lock(file, seat)
+pub fn claim(file: BorrowedFd<'_>, process_slot: u32) -> bool {
+    has_descriptions() && system::lock(file, process_slot)
 }
 
 /// Whether somebody sits on a process slot that was claimed. Where the kernel does not say, yes.
-fn is_there(file: BorrowedFd<'_>, seat: u32) -> bool {
-    system::is_locked(file, seat)
+fn is_there(file: BorrowedFd<'_>, process_slot: u32) -> bool {
+    system::is_locked(file, process_slot)
 }
 
 /// The calls of the roll: who was missing the last time, and since when it was not called.
@@ -41,9 +41,10 @@ impl LivenessTable {
             return Vec::new();
         }
         self.called = Instant::now();
-        let missing: Vec<u32> = claimed().into_iter().filter(|&seat| !is_there(file, seat)).collect();
+        let missing: Vec<u32> =
+            claimed().into_iter().filter(|&process_slot| !is_there(file, process_slot)).collect();
         let before = std::mem::replace(&mut self.missing, missing);
-        before.into_iter().filter(|seat| self.missing.contains(seat)).collect()
+        before.into_iter().filter(|process_slot| self.missing.contains(process_slot)).collect()
     }
 
     /// The next call happens at once.
@@ -59,10 +60,10 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// Waits until a lock is gone: a process that another test is just starting has a copy of every descriptor
 /// for a moment.
 #[cfg(all(test, not(miri)))]
-pub fn until_gone(file: BorrowedFd<'_>, seat: u32) {
+pub fn until_gone(file: BorrowedFd<'_>, process_slot: u32) {
     let since = Instant::now();
-    while is_there(file, seat) {
-        assert!(since.elapsed() < Duration::from_secs(20), "the lock of seat {seat} is still held");
+    while is_there(file, process_slot) {
+        assert!(since.elapsed() < Duration::from_secs(20), "the lock of seat {process_slot} is still held");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_held_until_its_description_is_closed() {
+    fn a_process_slot_is_held_until_its_description_is_closed() {
         let (mine, theirs) = descriptions();
         assert!(!is_there(mine.as_fd(), 3));
         assert!(claim(theirs.as_fd(), 3));

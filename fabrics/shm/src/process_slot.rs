@@ -9,7 +9,9 @@
 //! and a sender makes its ring known by setting its bit. One atomic "or", so a sender that dies at any point
 //! leaves nothing half done for the others.
 
-use crate::layout::{SEAT_BELL, SEAT_IDENTITY, SEAT_KNOCKS, SEAT_SLEEPERS, SEAT_STATE};
+use crate::layout::{
+    PROCESS_SLOT_BELL, PROCESS_SLOT_IDENTITY, PROCESS_SLOT_KNOCKS, PROCESS_SLOT_SLEEPERS, PROCESS_SLOT_STATE,
+};
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
 
@@ -38,48 +40,52 @@ impl ProcessSlot {
 
     /// Takes a free process slot; false when somebody has had it before.
     pub fn take(&self, memory: &impl Memory) -> bool {
-        let state = memory.word(self.at + SEAT_STATE);
+        let state = memory.word(self.at + PROCESS_SLOT_STATE);
         state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Sits down: others may read who it is, and look whether it is still there if it has claimed the process
     /// slot.
-    pub fn sit(&self, memory: &impl Memory, sitter: &SlotOwner, claimed: bool) {
-        let [address, value] = [sitter.probe_address, sitter.probe_value].map(halves);
-        memory.put_words(self.at + SEAT_IDENTITY, [sitter.pid, address[0], address[1], value[0], value[1]]);
+    pub fn sit(&self, memory: &impl Memory, slot_owner: &SlotOwner, claimed: bool) {
+        let [address, value] = [slot_owner.probe_address, slot_owner.probe_value].map(halves);
+        memory.put_words(
+            self.at + PROCESS_SLOT_IDENTITY,
+            [slot_owner.pid, address[0], address[1], value[0], value[1]],
+        );
         let state = if claimed { CLAIMED } else { READY };
-        memory.word(self.at + SEAT_STATE).store(state, Ordering::Release);
+        memory.word(self.at + PROCESS_SLOT_STATE).store(state, Ordering::Release);
     }
 
     /// Whether somebody has sat down, has not gone, and would be missed.
     pub fn is_claimed(&self, memory: &impl Memory) -> bool {
-        memory.word(self.at + SEAT_STATE).load(Ordering::Acquire) == CLAIMED
+        memory.word(self.at + PROCESS_SLOT_STATE).load(Ordering::Acquire) == CLAIMED
     }
 
     /// Who sits there; `None` before it has sat down and after it has gone.
-    pub fn sitter(&self, memory: &impl Memory) -> Option<SlotOwner> {
-        if !matches!(memory.word(self.at + SEAT_STATE).load(Ordering::Acquire), READY | CLAIMED) {
+    pub fn slot_owner(&self, memory: &impl Memory) -> Option<SlotOwner> {
+        if !matches!(memory.word(self.at + PROCESS_SLOT_STATE).load(Ordering::Acquire), READY | CLAIMED) {
             return None;
         }
-        let [pid, address @ .., value_low, value_high] = memory.take_words::<5>(self.at + SEAT_IDENTITY);
+        let [pid, address @ .., value_low, value_high] =
+            memory.take_words::<5>(self.at + PROCESS_SLOT_IDENTITY);
         Some(SlotOwner { pid, probe_address: whole(address), probe_value: whole([value_low, value_high]) })
     }
 
     /// Goes; the process slot stays used.
     pub fn leave(&self, memory: &impl Memory) {
-        memory.word(self.at + SEAT_STATE).store(CLOSED, Ordering::Release);
+        memory.word(self.at + PROCESS_SLOT_STATE).store(CLOSED, Ordering::Release);
     }
 
     /// Tells the process of a ring from process slot `from`.
     pub fn knock(&self, memory: &impl Memory, from: u32) {
-        let word = memory.word(self.at + SEAT_KNOCKS + (from / u32::BITS) as usize * 4);
+        let word = memory.word(self.at + PROCESS_SLOT_KNOCKS + (from / u32::BITS) as usize * 4);
         word.fetch_or(1 << (from % u32::BITS), Ordering::Release);
     }
 
     /// Whether anybody has knocked since the last answer, in `words` words of bits.
     #[inline]
     pub fn knocked(&self, memory: &impl Memory, words: usize) -> bool {
-        let knocks = self.at + SEAT_KNOCKS;
+        let knocks = self.at + PROCESS_SLOT_KNOCKS;
         (0..words).any(|word| memory.word(knocks + word * 4).load(Ordering::Relaxed) != 0)
     }
 
@@ -87,7 +93,7 @@ impl ProcessSlot {
     /// that does not exist.
     pub fn answer_knocks(&self, memory: &impl Memory, words: usize, mut answer: impl FnMut(u32)) {
         for word in 0..words {
-            let mut bits = memory.word(self.at + SEAT_KNOCKS + word * 4).swap(0, Ordering::Acquire);
+            let mut bits = memory.word(self.at + PROCESS_SLOT_KNOCKS + word * 4).swap(0, Ordering::Acquire);
             while bits != 0 {
                 answer(word as u32 * u32::BITS + bits.trailing_zeros());
                 bits &= bits - 1;
@@ -100,7 +106,7 @@ impl ProcessSlot {
     #[inline(always)]
     pub fn must_wake(&self, memory: &impl Memory) -> bool {
         light_barrier();
-        if memory.word(self.at + SEAT_SLEEPERS).load(Ordering::Relaxed) == 0 {
+        if memory.word(self.at + PROCESS_SLOT_SLEEPERS).load(Ordering::Relaxed) == 0 {
             return false;
         }
         self.strike(memory);
@@ -109,7 +115,7 @@ impl ProcessSlot {
 
     /// Whether the process seems to sleep, so that an answer of it takes long.
     pub fn seems_asleep(&self, memory: &impl Memory) -> bool {
-        memory.word(self.at + SEAT_SLEEPERS).load(Ordering::Relaxed) != 0
+        memory.word(self.at + PROCESS_SLOT_SLEEPERS).load(Ordering::Relaxed) != 0
     }
 
     /// Makes the bell differ from what sleepers saw when they armed.
@@ -122,19 +128,19 @@ impl ProcessSlot {
     /// bell still holds the answer.
     pub fn arm(&self, memory: &impl Memory) -> u32 {
         let seen = self.bell(memory).load(Ordering::Acquire);
-        memory.word(self.at + SEAT_SLEEPERS).fetch_add(1, Ordering::SeqCst);
+        memory.word(self.at + PROCESS_SLOT_SLEEPERS).fetch_add(1, Ordering::SeqCst);
         heavy_barrier();
         seen
     }
 
     /// Takes back an `arm`.
     pub fn disarm(&self, memory: &impl Memory) {
-        memory.word(self.at + SEAT_SLEEPERS).fetch_sub(1, Ordering::Relaxed);
+        memory.word(self.at + PROCESS_SLOT_SLEEPERS).fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The word that sleepers sleep on.
     pub fn bell<'m>(&self, memory: &'m impl Memory) -> &'m Word {
-        memory.word(self.at + SEAT_BELL)
+        memory.word(self.at + PROCESS_SLOT_BELL)
     }
 }
 
@@ -163,47 +169,47 @@ mod tests {
     use crate::memory::Mapped;
 
     #[test]
-    fn a_seat_is_had_once() {
+    fn a_process_slot_is_had_once() {
         let memory = Mapped::heap(256);
-        let seat = ProcessSlot::at(0);
-        let sitter = SlotOwner { pid: 7, probe_address: 0x1234_5678_9abc, probe_value: u64::MAX - 1 };
-        assert!(seat.take(&memory));
-        assert_eq!(seat.sitter(&memory), None);
+        let process_slot = ProcessSlot::at(0);
+        let slot_owner = SlotOwner { pid: 7, probe_address: 0x1234_5678_9abc, probe_value: u64::MAX - 1 };
+        assert!(process_slot.take(&memory));
+        assert_eq!(process_slot.slot_owner(&memory), None);
         for claimed in [false, true] {
-            seat.sit(&memory, &sitter, claimed);
-            assert_eq!(seat.sitter(&memory), Some(sitter));
-            assert_eq!(seat.is_claimed(&memory), claimed);
-            assert!(!seat.take(&memory));
+            process_slot.sit(&memory, &slot_owner, claimed);
+            assert_eq!(process_slot.slot_owner(&memory), Some(slot_owner));
+            assert_eq!(process_slot.is_claimed(&memory), claimed);
+            assert!(!process_slot.take(&memory));
         }
-        seat.leave(&memory);
-        assert_eq!(seat.sitter(&memory), None);
-        assert!(!seat.is_claimed(&memory) && !seat.take(&memory));
+        process_slot.leave(&memory);
+        assert_eq!(process_slot.slot_owner(&memory), None);
+        assert!(!process_slot.is_claimed(&memory) && !process_slot.take(&memory));
     }
 
     #[test]
     fn every_knock_is_answered_once() {
         let memory = Mapped::heap(256);
-        let seat = ProcessSlot::at(0);
-        assert!(!seat.knocked(&memory, 3));
+        let process_slot = ProcessSlot::at(0);
+        assert!(!process_slot.knocked(&memory, 3));
         for from in [0, 31, 32, 95, 95] {
-            seat.knock(&memory, from);
+            process_slot.knock(&memory, from);
         }
         let mut heard = Vec::new();
-        assert!(seat.knocked(&memory, 3));
-        seat.answer_knocks(&memory, 3, |from| heard.push(from));
-        seat.answer_knocks(&memory, 3, |from| heard.push(from));
+        assert!(process_slot.knocked(&memory, 3));
+        process_slot.answer_knocks(&memory, 3, |from| heard.push(from));
+        process_slot.answer_knocks(&memory, 3, |from| heard.push(from));
         assert_eq!(heard, [0, 31, 32, 95]);
     }
 
     #[test]
     fn only_sleepers_are_woken() {
         let memory = Mapped::heap(256);
-        let seat = ProcessSlot::at(0);
-        assert!(!seat.must_wake(&memory));
-        let armed = seat.arm(&memory);
-        assert!(seat.must_wake(&memory));
-        assert_ne!(seat.bell(&memory).load(Ordering::Relaxed), armed);
-        seat.disarm(&memory);
-        assert!(!seat.must_wake(&memory));
+        let process_slot = ProcessSlot::at(0);
+        assert!(!process_slot.must_wake(&memory));
+        let armed = process_slot.arm(&memory);
+        assert!(process_slot.must_wake(&memory));
+        assert_ne!(process_slot.bell(&memory).load(Ordering::Relaxed), armed);
+        process_slot.disarm(&memory);
+        assert!(!process_slot.must_wake(&memory));
     }
 }

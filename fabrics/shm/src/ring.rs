@@ -18,8 +18,8 @@ use fabric::{Header, Payload, Posted, UserMemory, crash};
 
 pub use self::consumer::Consumer;
 use crate::layout::{
-    LINE_PAYLOAD_BYTES_MAX, MAILBOX_OFFERED, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape, WAITING,
-    parcel_piece_bytes,
+    LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape, SINGLE_SLOT_OFFERED,
+    WAITING, chunked_message_piece_bytes,
 };
 use crate::memory::{Memory, Slot, Use};
 use crate::single_slot::Shelf;
@@ -174,7 +174,7 @@ impl Producer {
     }
 
     /// Offers the reader a single-slot channel; its memory is there.
-    pub fn offer_mailbox(&mut self, memory: &impl Memory) {
+    pub fn offer_single_slot(&mut self, memory: &impl Memory) {
         self.offering = true;
         self.say(memory);
     }
@@ -237,8 +237,12 @@ impl Producer {
     ///
     /// # Errors
     /// As for `post`.
-    pub fn has_lines_for_parcel(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
-        let lines = bytes.div_ceil(parcel_piece_bytes(bytes)) as u32;
+    pub fn has_lines_for_chunked_message(
+        &mut self,
+        memory: &impl Memory,
+        bytes: usize,
+    ) -> Result<bool, Wild> {
+        let lines = bytes.div_ceil(chunked_message_piece_bytes(bytes)) as u32;
         if self.is_whole() && self.lines_free < lines {
             self.look_for_room(memory)?;
         }
@@ -247,19 +251,19 @@ impl Producer {
 
     /// Sends a message as a chunked eager message that stands at `at` on a large-message buffer where it is
     /// our turn: more than fits into a line, and [lines enough](Producer::has_lines_for_parcel).
-    pub fn post_parcel(
+    pub fn post_chunked_message(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         payload: Payload<'_>,
-        (shelf, at): (Shelf, usize),
+        (large_buffer, at): (Shelf, usize),
     ) {
         let bytes = payload.bytes();
-        let piece_bytes = parcel_piece_bytes(bytes);
+        let piece_bytes = chunked_message_piece_bytes(bytes);
         debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes, "it fits into a line");
         let first = payload.part(0, piece_bytes);
         memory.put(at, first);
-        self.publish_first(memory, (Kind::Parcel, shelf as u32), first.bytes(), header, bytes);
+        self.publish_first(memory, (Kind::Parcel, large_buffer as u32), first.bytes(), header, bytes);
         let mut done = first.bytes();
         while done < bytes {
             let piece = payload.part(done, piece_bytes);
@@ -368,12 +372,12 @@ impl Producer {
     fn publish_first(
         &mut self,
         memory: &impl Memory,
-        (kind, shelf): (Kind, u32),
+        (kind, large_buffer): (Kind, u32),
         bytes: usize,
         header: &Header,
         total: usize,
     ) {
-        let words = [total as u32, (total as u64 >> 32) as u32, shelf].map(u32::to_ne_bytes);
+        let words = [total as u32, (total as u64 >> 32) as u32, large_buffer].map(u32::to_ne_bytes);
         self.publish(memory, kind, bytes, header, Payload::from(words.as_flattened()));
     }
 
@@ -459,7 +463,7 @@ impl Producer {
     /// Release: a single-slot channel that is offered is there.
     fn say(&self, memory: &impl Memory) {
         let waiting = if self.waiting { WAITING } else { 0 };
-        let offering = if self.offering { MAILBOX_OFFERED } else { 0 };
+        let offering = if self.offering { SINGLE_SLOT_OFFERED } else { 0 };
         memory.word(self.spot.at + RING_WAITING).store(waiting | offering, Ordering::Release);
     }
 

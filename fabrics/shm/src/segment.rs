@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::anonymous::{anonymous, keeps_its_length, seal};
-use crate::layout::{HEAD_UNENLISTED, Layout, SEATS_MAX};
+use crate::layout::{HEAD_UNENLISTED, Layout, PROCESS_SLOTS_MAX};
 use crate::memory::{Mapped, Memory};
 use crate::sync::Ordering;
 
@@ -41,7 +41,7 @@ type Reserve = fn(&OwnedFd, u64, u64) -> Result<(), Errno>;
 pub enum SegmentError {
     /// No such number of processes shares a node.
     #[error(
-        "shm: a segment has 1 to {SEATS_MAX} seats, and {0} were asked for\n\
+        "shm: a segment has 1 to {PROCESS_SLOTS_MAX} seats, and {0} were asked for\n\
          Start fewer processes on this node, or choose another fabric: WEFT_FABRIC=tcp"
     )]
     Seats(u32),
@@ -65,25 +65,25 @@ pub enum SegmentError {
     },
     /// Another process has had the process slot.
     #[error(
-        "shm: seat {seat} of this node was taken before\n\
+        "shm: seat {process_slot} of this node was taken before\n\
          Start one MPI program per process of the launcher: its place in the job can be taken only once"
     )]
     Taken {
         /// Which process slot.
-        seat: u32,
+        process_slot: u32,
     },
     /// There are fewer process slots than peers, or more.
     #[error(
-        "shm: seat {seat} of {peers} peers does not fit a segment of {seats} seats\n\
+        "shm: seat {process_slot} of {peers} peers does not fit a segment of {process_slots} seats\n\
              This is a mistake of whoever counted the processes of this node: please report it"
     )]
     Mismatch {
         /// The process slot asked for.
-        seat: u32,
+        process_slot: u32,
         /// Peers on this node.
         peers: usize,
         /// Process slots of the segment.
-        seats: u32,
+        process_slots: u32,
     },
     /// The system refused something else.
     #[error("shm: {doing}: {reason}\nIf a sandbox forbids it, choose another fabric: WEFT_FABRIC=tcp")]
@@ -101,8 +101,8 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::Seats`], [`SegmentError::Resources`], [`SegmentError::System`].
-    pub fn create(seats: u32) -> Result<OwnedFd, SegmentError> {
-        let layout = allowed(Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
+    pub fn create(process_slots: u32) -> Result<OwnedFd, SegmentError> {
+        let layout = allowed(Layout::new(process_slots).ok_or(SegmentError::Seats(process_slots))?);
         let file = anonymous(c"weft-shm")
             .map_err(|errno| exhausted("making anonymous memory", layout.segment_bytes(), errno))?;
         resize(&file, layout.segment_bytes())?;
@@ -119,8 +119,8 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`], [`SegmentError::System`].
-    pub fn adopt(file: OwnedFd, seats: u32) -> Result<Segment, SegmentError> {
-        let layout = made_with(&file, Layout::new(seats).ok_or(SegmentError::Seats(seats))?);
+    pub fn adopt(file: OwnedFd, process_slots: u32) -> Result<Segment, SegmentError> {
+        let layout = made_with(&file, Layout::new(process_slots).ok_or(SegmentError::Seats(process_slots))?);
         let identity = check(&file, &layout)?;
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)
             .map_err(|errno| system("keeping the descriptor to this process", errno))?;
@@ -138,8 +138,8 @@ impl Segment {
 
     /// Process slots of the segment.
     #[must_use]
-    pub fn seats(&self) -> u32 {
-        self.inner.layout.seats
+    pub fn process_slots(&self) -> u32 {
+        self.inner.layout.process_slots
     }
 
     /// The descriptor, to be handed to another process.
@@ -213,7 +213,7 @@ fn check(file: &OwnedFd, layout: &Layout) -> Result<[u8; 16], SegmentError> {
             "it was made for {} seats by version {} of the layout, and {} seats and version {VERSION} are wanted",
             word_at(&head, 12),
             word_at(&head, 8),
-            layout.seats
+            layout.process_slots
         )));
     }
     if bytes != layout.segment_bytes() {
@@ -295,7 +295,7 @@ pub(crate) fn reserve(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Err
 fn head_of(layout: &Layout, identity: [u8; 16]) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(&MAGIC);
-    let words = [VERSION, layout.seats, layout.ring.lines, layout.ring.data_bytes];
+    let words = [VERSION, layout.process_slots, layout.ring.lines, layout.ring.data_bytes];
     for (word, place) in words.iter().zip(head[8..24].chunks_exact_mut(4)) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -354,8 +354,8 @@ mod tests {
     use crate::memory::Use;
     use rustix::fs::MemfdFlags;
 
-    fn refusal(file: OwnedFd, seats: u32) -> String {
-        match Segment::adopt(file, seats) {
+    fn refusal(file: OwnedFd, process_slots: u32) -> String {
+        match Segment::adopt(file, process_slots) {
             Ok(_) => panic!("a foreign file was adopted"),
             Err(error) => error.to_string(),
         }
@@ -442,8 +442,8 @@ mod tests {
     }
 
     #[test]
-    fn too_many_seats_are_an_error_that_says_how_many_there_can_be() {
-        let error = Segment::create(SEATS_MAX + 1).unwrap_err().to_string();
+    fn too_many_process_slots_are_an_error_that_says_how_many_there_can_be() {
+        let error = Segment::create(PROCESS_SLOTS_MAX + 1).unwrap_err().to_string();
         assert!(error.contains("2048") && error.contains("2049"), "{error}");
         assert!(Segment::create(0).is_err());
     }

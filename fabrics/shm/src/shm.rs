@@ -12,7 +12,7 @@ use crate::choices::Ways;
 use crate::cma::{self, Probe};
 use crate::collective_segment::CollectiveSegments;
 use crate::heap::{self, SharedHeap, Window};
-use crate::layout::{LINE_PAYLOAD_BYTES_MAX, PAGE, PARCEL_BYTES_MIN};
+use crate::layout::{CHUNKED_MESSAGE_BYTES_MIN, LINE_PAYLOAD_BYTES_MAX, PAGE};
 use crate::memory::Mapped;
 use crate::presence::{self, LivenessTable};
 use crate::process_slot::ProcessSlot;
@@ -23,13 +23,13 @@ use crate::sync::enlisted;
 mod at_once;
 mod burial;
 pub mod explain;
-mod letters;
 mod listening;
 mod made;
 mod mapped;
 mod pair;
 mod roll;
 mod shared;
+mod short_messages;
 mod trouble;
 
 use pair::{Opened, Pair, Pull};
@@ -39,7 +39,7 @@ use trouble::{not_here, wild_writer};
 pub struct Shm {
     segment: Segment,
     here: u32,
-    seat: ProcessSlot,
+    process_slot: ProcessSlot,
     /// The peers of this node, by process slot.
     peers: Vec<Peer>,
     settings: Settings,
@@ -52,7 +52,7 @@ pub struct Shm {
     /// The peers that were spoken to, or have spoken. A lane is a place here.
     pairs: Vec<Pair>,
     /// Where the pair with a process slot is there; [`NOWHERE`] where there is none.
-    by_seat: Vec<u32>,
+    by_process_slot: Vec<u32>,
     /// Where those are that have spoken.
     heard: Vec<u32>,
     /// Where in that list the next poll begins, so that a busy ring cannot starve the others.
@@ -105,29 +105,29 @@ impl Shm {
     /// where the numbers make no sense, [`SegmentError::System`] where the system has no random numbers.
     pub fn open(
         segment: Segment,
-        seat: u32,
+        process_slot: u32,
         peers: Vec<Peer>,
         settings: Settings,
     ) -> Result<Shm, SegmentError> {
-        let seats = segment.seats();
-        if seat as usize >= peers.len() || peers.len() > seats as usize {
-            return Err(SegmentError::Mismatch { seat, peers: peers.len(), seats });
+        let process_slots = segment.process_slots();
+        if process_slot as usize >= peers.len() || peers.len() > process_slots as usize {
+            return Err(SegmentError::Mismatch { process_slot, peers: peers.len(), process_slots });
         }
-        let here = ProcessSlot::at(segment.layout().seat_at(seat));
+        let here = ProcessSlot::at(segment.layout().process_slot_at(process_slot));
         if !here.take(segment.memory()) {
-            return Err(SegmentError::Taken { seat });
+            return Err(SegmentError::Taken { process_slot });
         }
         let probe = Probe::new(random()?);
-        let claimed = presence::claim(segment.file(), seat);
+        let claimed = presence::claim(segment.file(), process_slot);
         sit_down(&segment, here, &probe, settings, claimed);
         Ok(Shm {
-            here: seat,
-            seat: here,
-            by_seat: vec![NOWHERE; peers.len()],
+            here: process_slot,
+            process_slot: here,
+            by_process_slot: vec![NOWHERE; peers.len()],
             peers,
             settings,
             _probe: probe,
-            heap: SharedHeap::new(segment.clone(), seat),
+            heap: SharedHeap::new(segment.clone(), process_slot),
             windows: BTreeMap::new(),
             pairs: Vec::new(),
             heard: Vec::new(),
@@ -144,7 +144,7 @@ impl Shm {
 
     /// The collective segments of this node.
     #[must_use]
-    pub fn boards(&self) -> CollectiveSegments {
+    pub fn collective_segments(&self) -> CollectiveSegments {
         CollectiveSegments::new(self.segment.clone(), &self.peers, self.settings.pull)
     }
 
@@ -152,20 +152,21 @@ impl Shm {
     /// alone.
     #[must_use]
     pub fn address_of(&self, peer: Peer) -> Option<Vec<u8>> {
-        let seat = self.peers.iter().position(|other| *other == peer)?;
-        Some(self.address_at(u32::try_from(seat).ok()?))
+        let process_slot = self.peers.iter().position(|other| *other == peer)?;
+        Some(self.address_at(u32::try_from(process_slot).ok()?))
     }
 
-    fn address_at(&self, seat: u32) -> Vec<u8> {
-        [ADDRESS_MAGIC, self.segment.identity(), &seat.to_le_bytes()].concat()
+    fn address_at(&self, process_slot: u32) -> Vec<u8> {
+        [ADDRESS_MAGIC, self.segment.identity(), &process_slot.to_le_bytes()].concat()
     }
 
     /// The process slot that an address names, if it is one of this segment and `peer`'s.
-    fn seat_of(&self, peer: Peer, address: &[u8]) -> Option<u32> {
-        let (identity, seat) = address.strip_prefix(ADDRESS_MAGIC)?.split_at_checked(16)?;
-        let seat = u32::from_le_bytes(seat.try_into().ok()?);
-        let known = identity == self.segment.identity() && self.peers.get(seat as usize) == Some(&peer);
-        known.then_some(seat)
+    fn process_slot_of(&self, peer: Peer, address: &[u8]) -> Option<u32> {
+        let (identity, process_slot) = address.strip_prefix(ADDRESS_MAGIC)?.split_at_checked(16)?;
+        let process_slot = u32::from_le_bytes(process_slot.try_into().ok()?);
+        let known =
+            identity == self.segment.identity() && self.peers.get(process_slot as usize) == Some(&peer);
+        known.then_some(process_slot)
     }
 
     /// Everything about a post that is not the path of a small message to a peer with room.
@@ -177,13 +178,13 @@ impl Shm {
             return Posted::Busy;
         }
         if self.pairs[lane.index as usize].channel.producer.is_whole() {
-            self.attend_mailbox(lane, payload.bytes());
+            self.attend_single_slot(lane, payload.bytes());
         }
         let channel = &mut self.pairs[lane.index as usize].channel;
         if channel.post(self.segment.memory(), header, payload) {
             return self.posted(lane, Ok(Posted::Sent));
         }
-        if payload.bytes() >= PARCEL_BYTES_MIN {
+        if payload.bytes() >= CHUNKED_MESSAGE_BYTES_MIN {
             return self.post_long(lane, header, payload);
         }
         let posted = channel.producer.post(self.segment.memory(), header, payload);
@@ -195,7 +196,7 @@ impl Shm {
         match posted {
             Ok(Posted::Busy) => Posted::Busy,
             Ok(posted) => {
-                wake_if_asleep(self.segment.memory(), self.pairs[lane.index as usize].seat);
+                wake_if_asleep(self.segment.memory(), self.pairs[lane.index as usize].process_slot);
                 posted
             }
             Err(wild) => {
@@ -229,7 +230,7 @@ impl Shm {
         let whom = self.describe(peer);
         let pair = &mut self.pairs[lane.index as usize];
         let shape = self.segment.layout().ring;
-        let at = self.segment.layout().ring_at(self.here, pair.seat_number);
+        let at = self.segment.layout().ring_at(self.here, pair.process_slot_number);
         let reserve = |offset: usize, bytes: usize| {
             self.segment.reserve(offset, bytes).map_err(|errno| ring_refused(bytes as u64, &whom, errno))
         };
@@ -237,7 +238,7 @@ impl Shm {
             reserve(at, PAGE)?;
             pair.channel.producer.lines_taken();
             pair.opened = Opened::Lines;
-            pair.seat.knock(self.segment.memory(), self.here);
+            pair.process_slot.knock(self.segment.memory(), self.here);
         }
         if needs == Opened::All {
             reserve(at + shape.data_at as usize, shape.room_bytes())?;
@@ -250,35 +251,35 @@ impl Shm {
     /// Nothing more is received from `peer` or sent to it; the next poll tells.
     #[cold]
     fn lose(&mut self, peer: Peer, error: FabricError) {
-        if let Some(seat) = self.peers.iter().position(|other| *other == peer) {
-            let place = self.by_seat[seat];
+        if let Some(process_slot) = self.peers.iter().position(|other| *other == peer) {
+            let place = self.by_process_slot[process_slot];
             if let Some(pair) = self.pairs.get_mut(place as usize) {
                 pair.close();
                 self.heard.retain(|&heard| heard != place);
             }
-            self.lost.push(seat as u32);
+            self.lost.push(process_slot as u32);
         }
         self.faults.push_back((peer, error));
     }
 
     /// A peer, in words for a person.
     fn describe(&self, peer: Peer) -> String {
-        let Some(seat) = self.peers.iter().position(|other| *other == peer) else {
+        let Some(process_slot) = self.peers.iter().position(|other| *other == peer) else {
             return format!("process {}", peer.0);
         };
-        let sitter =
-            ProcessSlot::at(self.segment.layout().seat_at(seat as u32)).sitter(self.segment.memory());
-        let pid = sitter.map_or(String::new(), |sitter| format!(", pid {}", sitter.pid));
-        format!("process {} (seat {seat} of this node{pid})", peer.0)
+        let slot_owner = ProcessSlot::at(self.segment.layout().process_slot_at(process_slot as u32))
+            .slot_owner(self.segment.memory());
+        let pid = slot_owner.map_or(String::new(), |slot_owner| format!(", pid {}", slot_owner.pid));
+        format!("process {} (seat {process_slot} of this node{pid})", peer.0)
     }
 
     /// Whom to read from, trying it if that has not been done and the peer is there.
     fn puller(&self, pair: &Pair) -> Pull {
         if pair.pull.get() == Pull::Untried
-            && let Some(sitter) = pair.seat.sitter(self.segment.memory())
+            && let Some(slot_owner) = pair.process_slot.slot_owner(self.segment.memory())
         {
-            let allowed = self.settings.pull && cma::can_read(&sitter);
-            pair.pull.set(if allowed { Pull::Allowed(sitter.pid) } else { Pull::Refused });
+            let allowed = self.settings.pull && cma::can_read(&slot_owner);
+            pair.pull.set(if allowed { Pull::Allowed(slot_owner.pid) } else { Pull::Refused });
         }
         pair.pull.get()
     }
@@ -297,13 +298,13 @@ impl Fabric for Shm {
     }
 
     fn reach(&self, peer: Peer, address: &[u8]) -> Option<Cost> {
-        self.seat_of(peer, address)?;
+        self.process_slot_of(peer, address)?;
         Some(COST)
     }
 
     fn connect(&mut self, peer: Peer, address: &[u8]) -> Result<ShmLane, FabricError> {
-        let seat_number = self.seat_of(peer, address).ok_or_else(|| not_here(peer))?;
-        Ok(ShmLane { index: self.pair_with(seat_number, peer) })
+        let process_slot_number = self.process_slot_of(peer, address).ok_or_else(|| not_here(peer))?;
+        Ok(ShmLane { index: self.pair_with(process_slot_number, peer) })
     }
 
     fn limits(&self, lane: ShmLane) -> Limits {
@@ -322,7 +323,7 @@ impl Fabric for Shm {
     fn post(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let pair = &mut self.pairs[lane.index as usize];
         if pair.channel.post(self.segment.memory(), header, payload) {
-            wake_if_asleep(self.segment.memory(), pair.seat);
+            wake_if_asleep(self.segment.memory(), pair.process_slot);
             return Posted::Sent;
         }
         self.post_any(lane, header, payload)
@@ -349,7 +350,7 @@ impl Fabric for Shm {
 
     #[inline(always)]
     fn poll(&mut self, sink: &mut impl Sink, events: usize) -> usize {
-        if self.seat.knocked(self.segment.memory(), self.segment.layout().knock_words()) {
+        if self.process_slot.knocked(self.segment.memory(), self.segment.layout().knock_words()) {
             self.answer_knocks();
         }
         let mut done = self.listen_recent(sink, events);
@@ -385,19 +386,19 @@ impl Fabric for Shm {
     }
 
     fn bury(&mut self, peer: Peer, error: FabricError) -> bool {
-        let Some(seat) = self.peers.iter().position(|other| *other == peer) else { return false };
-        if !self.lost.contains(&(seat as u32)) {
+        let Some(process_slot) = self.peers.iter().position(|other| *other == peer) else { return false };
+        if !self.lost.contains(&(process_slot as u32)) {
             self.lose(peer, error);
         }
-        self.release_rings(seat as u32);
+        self.release_rings(process_slot as u32);
         true
     }
 
     fn bell(&self) -> ShmBell {
-        ShmBell::new(self.segment.clone(), self.seat)
+        ShmBell::new(self.segment.clone(), self.process_slot)
     }
 
-    fn expose(&mut self, _lane: ShmLane, memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, _lane: ShmLane, memory: Payload<'_>) -> Exposed {
         match self.heap.locate(memory) {
             Some(at) => heap::described(at, memory.bytes()),
             None => Exposed { words: [memory.start().expose_provenance() as u64, memory.bytes() as u64] },
@@ -465,29 +466,29 @@ impl Drop for Shm {
     fn drop(&mut self) {
         // A child made by fork has no mapping and no process slot.
         if rustix::process::getpid() == self.opener {
-            self.seat.leave(self.segment.memory());
+            self.process_slot.leave(self.segment.memory());
         }
     }
 }
 
 /// Wakes the threads of a process slot, if any sleep, after something was published for them.
 #[inline(always)]
-fn wake_if_asleep(memory: &Mapped, seat: ProcessSlot) {
+fn wake_if_asleep(memory: &Mapped, process_slot: ProcessSlot) {
     crash::point();
-    if seat.must_wake(memory) {
-        wake(memory, seat);
+    if process_slot.must_wake(memory) {
+        wake(memory, process_slot);
     }
 }
 
 /// Makes this process known: from here on the others may read its memory and rely on its barrier.
-fn sit_down(segment: &Segment, seat: ProcessSlot, probe: &Probe, settings: Settings, claimed: bool) {
+fn sit_down(segment: &Segment, process_slot: ProcessSlot, probe: &Probe, settings: Settings, claimed: bool) {
     if !enlisted() {
         segment.count_unenlisted();
     }
     if settings.pull {
         cma::admit_readers();
     }
-    seat.sit(segment.memory(), &probe.sitter(), claimed);
+    process_slot.sit(segment.memory(), &probe.slot_owner(), claimed);
 }
 
 fn random() -> Result<u64, SegmentError> {
@@ -513,7 +514,7 @@ const EAGER_BYTES_MAX: usize = 8 << 10;
 /// What is made in larger pieces begins to be taken apart later; smaller ones cost more lines.
 const MADE_BYTES_MAX: usize = 8 << 10;
 /// A pair that has exchanged so many messages may be worth a single-slot channel.
-const LINES_BEFORE_MAILBOX: u32 = 16;
+const LINES_BEFORE_SINGLE_SLOT: u32 = 16;
 /// A poll that finds something asks the ring that spoke last and so many of the others: a thousand peers cost
 /// a busy process no more than a few.
 const RINGS_AT_A_TIME: usize = 16;

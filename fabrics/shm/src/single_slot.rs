@@ -19,7 +19,9 @@
 
 use fabric::{Header, Payload};
 
-use crate::layout::{LETTER_PAYLOAD_BYTES_MAX, LINE, LINE_FRONT, LINE_PAYLOAD, PAGE, PARCEL_AT};
+use crate::layout::{
+    CHUNKED_MESSAGE_AT, LINE, LINE_FRONT, LINE_PAYLOAD, PAGE, SHORT_MESSAGE_PAYLOAD_BYTES_MAX,
+};
 use crate::memory::{Memory, Slot, Use};
 use crate::ring::{Look, Wild};
 use crate::sync::Ordering;
@@ -36,7 +38,7 @@ pub struct SingleSlotChannel {
     /// Where a chunked eager message was taken away last.
     latest: Shelf,
     /// The single-slot channel itself, and the large-message buffer beside.
-    shelves: [Site; 2],
+    large_buffers: [Site; 2],
 }
 
 /// A place for chunked eager messages, of which a pair has two.
@@ -52,7 +54,7 @@ pub enum Shelf {
 impl Shelf {
     /// The large-message buffer that the line of a chunked eager message names.
     pub fn named(word: u32) -> Option<Shelf> {
-        [Shelf::Mailbox, Shelf::Beside].into_iter().find(|shelf| *shelf as u32 == word)
+        [Shelf::Mailbox, Shelf::Beside].into_iter().find(|large_buffer| *large_buffer as u32 == word)
     }
 }
 
@@ -83,7 +85,7 @@ impl SingleSlotChannel {
             room: 0,
             ahead: 0,
             latest: Shelf::Mailbox,
-            shelves: [at, beside].map(|at| Site { at, turn: Turn::Nobody, pages: 0, pages_in: 0 }),
+            large_buffers: [at, beside].map(|at| Site { at, turn: Turn::Nobody, pages: 0, pages_in: 0 }),
         }
     }
 
@@ -125,7 +127,7 @@ impl SingleSlotChannel {
     /// Where the single-slot channel stands.
     #[inline(always)]
     pub fn at(&self) -> usize {
-        self.shelf_at(Shelf::Mailbox)
+        self.large_buffer_at(Shelf::Mailbox)
     }
 
     #[inline(always)]
@@ -134,17 +136,17 @@ impl SingleSlotChannel {
     }
 
     #[inline(always)]
-    fn site(&self, shelf: Shelf) -> &Site {
-        &self.shelves[shelf as usize]
+    fn site(&self, large_buffer: Shelf) -> &Site {
+        &self.large_buffers[large_buffer as usize]
     }
 
     #[inline(always)]
-    fn site_mut(&mut self, shelf: Shelf) -> &mut Site {
-        &mut self.shelves[shelf as usize]
+    fn site_mut(&mut self, large_buffer: Shelf) -> &mut Site {
+        &mut self.large_buffers[large_buffer as usize]
     }
 
     fn take_turns(&mut self, turns: [Turn; 2]) {
-        for (site, turn) in self.shelves.iter_mut().zip(turns) {
+        for (site, turn) in self.large_buffers.iter_mut().zip(turns) {
             site.turn = turn;
         }
     }
@@ -163,8 +165,8 @@ impl SingleSlotChannel {
 
     /// The large-message buffer for a chunked eager message now, if it is our turn at one: of two the one
     /// whose lines we have read last.
-    pub fn free_shelf(&self) -> Option<Shelf> {
-        let is_ours = |shelf| self.site(shelf).turn == Turn::Ours;
+    pub fn free_large_buffer(&self) -> Option<Shelf> {
+        let is_ours = |large_buffer| self.site(large_buffer).turn == Turn::Ours;
         match (is_ours(Shelf::Mailbox), is_ours(Shelf::Beside)) {
             (true, true) => Some(self.latest),
             (true, false) => Some(Shelf::Mailbox),
@@ -175,25 +177,25 @@ impl SingleSlotChannel {
 
     /// Where a large-message buffer begins.
     #[inline(always)]
-    pub fn shelf_at(&self, shelf: Shelf) -> usize {
-        self.site(shelf).at
+    pub fn large_buffer_at(&self, large_buffer: Shelf) -> usize {
+        self.site(large_buffer).at
     }
 
     /// Whether there is memory for so much of a large-message buffer.
-    pub fn has_memory(&self, shelf: Shelf, bytes: usize) -> bool {
-        bytes <= usize::from(self.site(shelf).pages) * PAGE
+    pub fn has_memory(&self, large_buffer: Shelf, bytes: usize) -> bool {
+        bytes <= usize::from(self.site(large_buffer).pages) * PAGE
     }
 
     /// There is memory for so many bytes of it.
-    pub fn got_memory(&mut self, shelf: Shelf, bytes: usize) {
-        let site = self.site_mut(shelf);
+    pub fn got_memory(&mut self, large_buffer: Shelf, bytes: usize) {
+        let site = self.site_mut(large_buffer);
         site.pages = site.pages.max(bytes.div_ceil(PAGE) as u16);
     }
 
     /// Has the system bring so much of it in, unless that was done.
-    pub fn bring_in(&mut self, memory: &impl Memory, shelf: Shelf, bytes: usize) {
+    pub fn bring_in(&mut self, memory: &impl Memory, large_buffer: Shelf, bytes: usize) {
         let pages = bytes.div_ceil(PAGE) as u16;
-        let site = self.site_mut(shelf);
+        let site = self.site_mut(large_buffer);
         if pages > site.pages_in {
             site.pages_in = pages;
             memory.bring_in(site.at, usize::from(pages) * PAGE, Use::Write);
@@ -201,25 +203,26 @@ impl SingleSlotChannel {
     }
 
     /// Where chunked eager messages stand on a large-message buffer.
-    pub fn parcels_at(&self, shelf: Shelf) -> usize {
-        self.shelf_at(shelf) + PARCEL_AT
+    pub fn chunked_messages_at(&self, large_buffer: Shelf) -> usize {
+        self.large_buffer_at(large_buffer) + CHUNKED_MESSAGE_AT
     }
 
     /// A chunked eager message was sent.
-    pub fn sent_parcel(&mut self, shelf: Shelf) {
-        self.site_mut(shelf).turn = Turn::Theirs;
+    pub fn sent_chunked_message(&mut self, large_buffer: Shelf) {
+        self.site_mut(large_buffer).turn = Turn::Theirs;
     }
 
     /// Where one stands that comes, on each of the large-message buffers where it is the other's turn.
-    pub fn expected_parcels_at(&self) -> [Option<usize>; 2] {
-        [Shelf::Mailbox, Shelf::Beside]
-            .map(|shelf| (self.site(shelf).turn == Turn::Theirs).then(|| self.parcels_at(shelf)))
+    pub fn expected_chunked_messages_at(&self) -> [Option<usize>; 2] {
+        [Shelf::Mailbox, Shelf::Beside].map(|large_buffer| {
+            (self.site(large_buffer).turn == Turn::Theirs).then(|| self.chunked_messages_at(large_buffer))
+        })
     }
 
     /// One has come whole: the turn is ours.
-    pub fn took_parcel(&mut self, shelf: Shelf) {
-        self.site_mut(shelf).turn = Turn::Ours;
-        self.latest = shelf;
+    pub fn took_chunked_message(&mut self, large_buffer: Shelf) {
+        self.site_mut(large_buffer).turn = Turn::Ours;
+        self.latest = large_buffer;
     }
 
     /// The slot for the next message, which the single-slot channel [`takes`](SingleSlotChannel::takes). The
@@ -273,7 +276,7 @@ impl SingleSlotChannel {
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
     ) -> Result<Option<R>, Wild> {
         let [what, words @ ..] = memory.take_front(self.at());
-        let (bytes, bytes_max) = ((what & 0xffff) as usize, LETTER_PAYLOAD_BYTES_MAX);
+        let (bytes, bytes_max) = ((what & 0xffff) as usize, SHORT_MESSAGE_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(Wild::Length { bytes, bytes_max });
         }
@@ -292,4 +295,4 @@ impl SingleSlotChannel {
 /// More lines than these are fetched by the processor itself while they are copied.
 const LINES_AHEAD_MAX: usize = 3;
 
-const _: () = assert!(LETTER_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");
+const _: () = assert!(SHORT_MESSAGE_PAYLOAD_BYTES_MAX <= u16::MAX as usize, "lengths stand in 16 bits");

@@ -9,9 +9,11 @@
 use fabric::{Payload, crash};
 
 use crate::layout::{
-    BOARD_BYTES_WORD, BOARD_ELSEWHERE, BOARD_ENTRY_BYTES, BOARD_GIVEN_UP, BOARD_GIVEN_UP_WORDS, BOARD_LEFT,
-    BOARD_LEFT_WORDS, BOARD_OWES, BOARD_PAYLOAD, BOARD_PLACE_BYTES, BOARD_PLACES, BOARD_READS, BOARD_STANDS,
-    BOARD_WAITING, BOARD_WAYS, LINE,
+    COLLECTIVE_SEGMENT_BYTES_WORD, COLLECTIVE_SEGMENT_ELSEWHERE, COLLECTIVE_SEGMENT_ENTRY_BYTES,
+    COLLECTIVE_SEGMENT_GIVEN_UP, COLLECTIVE_SEGMENT_GIVEN_UP_WORDS, COLLECTIVE_SEGMENT_LEFT,
+    COLLECTIVE_SEGMENT_LEFT_WORDS, COLLECTIVE_SEGMENT_OWES, COLLECTIVE_SEGMENT_PAYLOAD,
+    COLLECTIVE_SEGMENT_PLACE_BYTES, COLLECTIVE_SEGMENT_PLACES, COLLECTIVE_SEGMENT_READS,
+    COLLECTIVE_SEGMENT_STANDS, COLLECTIVE_SEGMENT_WAITING, COLLECTIVE_SEGMENT_WAYS, LINE,
 };
 use crate::memory::Memory;
 use crate::sync::{Ordering, Word, heavy_barrier, light_barrier};
@@ -39,17 +41,17 @@ impl SlotTable {
             memory.word(places.through_at(here)).store(BEFORE_ALL, Ordering::Relaxed);
             places.say_elsewhere(memory, 0);
             places.owed(memory, here).store(0, Ordering::Relaxed);
-            memory.word(places.through_at(here) + BOARD_READS).store(0, Ordering::Relaxed);
+            memory.word(places.through_at(here) + COLLECTIVE_SEGMENT_READS).store(0, Ordering::Relaxed);
             (0..2).for_each(|slot| places.say_ways(memory, slot, (BEFORE_ALL.wrapping_sub(slot as u32), 0)));
-            for word in 0..BOARD_GIVEN_UP_WORDS {
+            for word in 0..COLLECTIVE_SEGMENT_GIVEN_UP_WORDS {
                 // A number that belongs into another word.
                 places.given_up(memory, here, word).store(word.wrapping_add(1), Ordering::Relaxed);
             }
             places.renew(memory, BEFORE_ALL.wrapping_add(1));
         }
-        memory.word(at + BOARD_WAITING).store(0, Ordering::Relaxed);
-        for word in 0..BOARD_LEFT_WORDS {
-            memory.word(at + BOARD_LEFT + 4 * word as usize).store(0, Ordering::Relaxed);
+        memory.word(at + COLLECTIVE_SEGMENT_WAITING).store(0, Ordering::Relaxed);
+        for word in 0..COLLECTIVE_SEGMENT_LEFT_WORDS {
+            memory.word(at + COLLECTIVE_SEGMENT_LEFT + 4 * word as usize).store(0, Ordering::Relaxed);
         }
         memory.word(at).store(members, Ordering::Release);
     }
@@ -61,8 +63,9 @@ impl SlotTable {
         let mut gone = 0;
         for &place in dead.iter().chain(&[self.here]).filter(|place| **place < self.members) {
             let (word, bit) = (place / u32::BITS, 1 << (place % u32::BITS));
-            let before =
-                memory.word(self.at + BOARD_LEFT + 4 * word as usize).fetch_or(bit, Ordering::AcqRel);
+            let before = memory
+                .word(self.at + COLLECTIVE_SEGMENT_LEFT + 4 * word as usize)
+                .fetch_or(bit, Ordering::AcqRel);
             gone += u32::from(before & bit == 0);
         }
         gone > 0 && memory.word(self.at).fetch_sub(gone, Ordering::AcqRel) == gone
@@ -149,7 +152,7 @@ impl SlotTable {
     /// Says that this member has written all that it writes for operations up to that number; to be said
     /// where it owes nothing.
     pub fn stand(&self, memory: &impl Memory, number: u32) {
-        memory.word(self.through_at(self.here) + BOARD_STANDS).store(number, Ordering::Release);
+        memory.word(self.through_at(self.here) + COLLECTIVE_SEGMENT_STANDS).store(number, Ordering::Release);
     }
 
     /// Whether the member at that place has begun the operation of that number, as far as can be seen.
@@ -160,19 +163,21 @@ impl SlotTable {
     /// Whether the member at that place has written all that it writes for the operation of that number, as
     /// far as it has said so.
     fn has_written(&self, memory: &impl Memory, place: u32, number: u32) -> bool {
-        let stands = memory.word(self.through_at(place) + BOARD_STANDS).load(Ordering::Acquire);
+        let stands = memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_STANDS).load(Ordering::Acquire);
         !is_before(self.through(memory, place), number) || !is_before(stands, number)
     }
 
     /// Says how many operations this member has begun elsewhere; what it has written before is seen by
     /// whoever reads that. To be said by the thread alone that begins one.
     pub fn say_elsewhere(&self, memory: &impl Memory, begun: u32) {
-        memory.word(self.through_at(self.here) + BOARD_ELSEWHERE).store(begun, Ordering::Release);
+        memory
+            .word(self.through_at(self.here) + COLLECTIVE_SEGMENT_ELSEWHERE)
+            .store(begun, Ordering::Release);
     }
 
     /// What the member at that place has said so.
     fn elsewhere(&self, memory: &impl Memory, place: u32) -> u32 {
-        memory.word(self.through_at(place) + BOARD_ELSEWHERE).load(Ordering::Acquire)
+        memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_ELSEWHERE).load(Ordering::Acquire)
     }
 
     /// Says that this member has given up the operation that was so manieth of those it has begun elsewhere:
@@ -191,7 +196,7 @@ impl SlotTable {
     /// turn, the second one first, and only by who has heard from all others in the operation for which that
     /// was said that stands in the other one: so nobody goes by what is written over.
     pub fn say_ways(&self, memory: &impl Memory, slot: usize, (from, ways): (u32, u32)) {
-        let at = self.through_at(self.here) + BOARD_WAYS + 8 * slot;
+        let at = self.through_at(self.here) + COLLECTIVE_SEGMENT_WAYS + 8 * slot;
         memory.word(at + 4).store(ways, Ordering::Relaxed);
         memory.word(at).store(from, Ordering::Release);
     }
@@ -203,7 +208,7 @@ impl SlotTable {
 
     /// Both that it has said, one of which may be being written over.
     fn said_ways(&self, memory: &impl Memory, place: u32) -> [(u32, u32); 2] {
-        let at = self.through_at(place) + BOARD_WAYS;
+        let at = self.through_at(place) + COLLECTIVE_SEGMENT_WAYS;
         [0, 8].map(|slot| {
             let from = memory.word(at + slot).load(Ordering::Acquire);
             (from, memory.word(at + slot + 4).load(Ordering::Relaxed))
@@ -213,19 +218,19 @@ impl SlotTable {
     /// Says something of reads of memory. Whatever this member writes afterwards anywhere, others see behind
     /// this.
     pub fn say_of_reads(&self, memory: &impl Memory, word: u32) {
-        memory.word(self.through_at(self.here) + BOARD_READS).store(word, Ordering::Release);
+        memory.word(self.through_at(self.here) + COLLECTIVE_SEGMENT_READS).store(word, Ordering::Release);
         heavy_barrier();
     }
 
     /// What the member at that place has said so.
     pub fn said_of_reads(&self, memory: &impl Memory, place: u32) -> u32 {
-        memory.word(self.through_at(place) + BOARD_READS).load(Ordering::Acquire)
+        memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_READS).load(Ordering::Acquire)
     }
 
     /// Where a member says that it has given that operation up.
     fn given_up<'a>(&self, memory: &'a impl Memory, place: u32, begun: u32) -> &'a Word {
-        let word = (begun % BOARD_GIVEN_UP_WORDS) as usize;
-        memory.word(self.through_at(place) + BOARD_GIVEN_UP + 4 * word)
+        let word = (begun % COLLECTIVE_SEGMENT_GIVEN_UP_WORDS) as usize;
+        memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_GIVEN_UP + 4 * word)
     }
 
     /// Says that this member writes one slot more later than others of it, or never; before anything of what
@@ -246,7 +251,7 @@ impl SlotTable {
 
     /// How many slots a member owes.
     fn owed<'a>(&self, memory: &'a impl Memory, place: u32) -> &'a Word {
-        memory.word(self.through_at(place) + BOARD_OWES)
+        memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_OWES)
     }
 
     /// Whether the member at that place has not written its slot of that number, and never will, as one that
@@ -282,11 +287,11 @@ impl SlotTable {
     }
 
     pub fn await_others(&self, memory: &impl Memory) {
-        memory.word(self.at + BOARD_WAITING).fetch_add(1, Ordering::SeqCst);
+        memory.word(self.at + COLLECTIVE_SEGMENT_WAITING).fetch_add(1, Ordering::SeqCst);
     }
 
     pub fn await_no_more(&self, memory: &impl Memory) {
-        memory.word(self.at + BOARD_WAITING).fetch_sub(1, Ordering::Relaxed);
+        memory.word(self.at + COLLECTIVE_SEGMENT_WAITING).fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether a member waits that may sleep; to be asked after something was written for it.
@@ -298,7 +303,9 @@ impl SlotTable {
     /// Where the line stands that says how far a member is; that of the last one for those that do not exist.
     #[inline(always)]
     pub fn through_at(&self, place: u32) -> usize {
-        self.at + BOARD_PLACES + place.min(self.members - 1) as usize * BOARD_PLACE_BYTES
+        self.at
+            + COLLECTIVE_SEGMENT_PLACES
+            + place.min(self.members - 1) as usize * COLLECTIVE_SEGMENT_PLACE_BYTES
     }
 
     /// Where its slot of that number stands.
@@ -328,7 +335,7 @@ pub fn put(memory: &impl Memory, (place, number): (usize, u32), [front, back]: [
 pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part: Payload<'_>) -> usize {
     let at = at.min(SLOT_BYTES_MAX);
     let part = part.part(0, SLOT_BYTES_MAX - at);
-    memory.put(place + entry_in(number) + BOARD_PAYLOAD + at, part);
+    memory.put(place + entry_in(number) + COLLECTIVE_SEGMENT_PAYLOAD + at, part);
     part.bytes()
 }
 
@@ -336,7 +343,7 @@ pub fn fill(memory: &impl Memory, (place, number): (usize, u32), at: usize, part
 #[inline(always)]
 pub fn announce(memory: &impl Memory, (place, number): (usize, u32), told: [u32; 2]) {
     let entry = place + entry_in(number);
-    memory.put_words(entry + BOARD_BYTES_WORD, told);
+    memory.put_words(entry + COLLECTIVE_SEGMENT_BYTES_WORD, told);
     crash::point();
     memory.word(entry).store(number, Ordering::Release);
 }
@@ -350,7 +357,7 @@ pub fn has(memory: &impl Memory, (place, number): (usize, u32)) -> bool {
 /// What a slot that is there tells, as [`SlotTable::announced`].
 #[inline(always)]
 pub fn announced(memory: &impl Memory, (place, number): (usize, u32)) -> [u32; 2] {
-    memory.take_words(place + entry_in(number) + BOARD_BYTES_WORD)
+    memory.take_words(place + entry_in(number) + COLLECTIVE_SEGMENT_BYTES_WORD)
 }
 
 /// Fetches the lines of a slot of so many bytes from that one on, which is read soon.
@@ -375,7 +382,7 @@ pub fn read<R>(
     bytes: usize,
     reader: impl FnOnce(Payload<'_>) -> R,
 ) -> R {
-    memory.read(place + entry_in(number) + BOARD_PAYLOAD, bytes.min(SLOT_BYTES_MAX), reader)
+    memory.read(place + entry_in(number) + COLLECTIVE_SEGMENT_PAYLOAD, bytes.min(SLOT_BYTES_MAX), reader)
 }
 
 /// Says that who has that place is through with all slots up to that number.
@@ -388,23 +395,23 @@ pub fn pass(memory: &impl Memory, place: usize, number: u32) {
 /// Whether a member of the collective segment at `collective_segment` waits that may sleep; to be asked after
 /// something was written for it.
 #[inline(always)]
-pub fn is_awaited(memory: &impl Memory, board: usize) -> bool {
+pub fn is_awaited(memory: &impl Memory, collective_segment: usize) -> bool {
     // The sleeper pays for the order of this look and what was written before: it arms its bell after it has
     // said that it waits.
     light_barrier();
-    memory.word(board + BOARD_WAITING).load(Ordering::Relaxed) != 0
+    memory.word(collective_segment + COLLECTIVE_SEGMENT_WAITING).load(Ordering::Relaxed) != 0
 }
 
 /// Where a slot stands in its place.
 #[inline(always)]
 fn entry_in(number: u32) -> usize {
-    2 * LINE + (number % DEPTH) as usize * BOARD_ENTRY_BYTES
+    2 * LINE + (number % DEPTH) as usize * COLLECTIVE_SEGMENT_ENTRY_BYTES
 }
 
 /// The lines of a slot so long that are fetched ahead of their use.
 #[inline(always)]
 fn lines_ahead(bytes: usize) -> usize {
-    ((BOARD_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
+    ((COLLECTIVE_SEGMENT_PAYLOAD + bytes - 1) / LINE + 1).min(LINES_AHEAD_MAX)
 }
 
 /// More lines than that would be taken away from a writer that is still at work on them (decisions/0007).
@@ -419,7 +426,7 @@ mod tests {
     use crate::memory::Mapped;
 
     fn founded(members: u32) -> (Mapped, Vec<SlotTable>) {
-        let memory = Mapped::heap(2 * PAGE + members as usize * BOARD_PLACE_BYTES);
+        let memory = Mapped::heap(2 * PAGE + members as usize * COLLECTIVE_SEGMENT_PLACE_BYTES);
         SlotTable::found(&memory, PAGE, members);
         (memory, (0..members).map(|here| SlotTable::new(PAGE, here, members)).collect())
     }
@@ -543,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_is_ready_for_its_first_operation() {
+    fn a_collective_segment_is_ready_for_its_first_operation() {
         let (memory, members) = founded(2);
         let mut credit = Credit::default();
         assert!((1..=DEPTH).all(|ahead| credit.has_room(credit.number().wrapping_add(ahead))));

@@ -31,23 +31,23 @@ fn small_and_large(number: u32) -> usize {
 }
 
 /// Every thread sends `messages` messages to every thread, itself included, and checks all that comes.
-fn exchange(seats: u32, messages: u32, bytes: fn(u32) -> usize) {
-    let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
+fn exchange(process_slots: u32, messages: u32, bytes: fn(u32) -> usize) {
+    let segment = Segment::adopt(Segment::create(process_slots).unwrap(), process_slots).unwrap();
     std::thread::scope(|scope| {
-        for seat in 0..seats {
+        for process_slot in 0..process_slots {
             let segment = segment.clone();
             scope.spawn(move || {
-                let mut end = End::open(segment, seat, Settings::default());
+                let mut end = End::open(segment, process_slot, Settings::default());
                 for number in 0..messages {
-                    for to in 0..seats {
-                        let header = Header { words: [seat, to, number, 0, 0, 0] };
-                        end.send(to, header, pattern(bytes(number), seat + number));
+                    for to in 0..process_slots {
+                        let header = Header { words: [process_slot, to, number, 0, 0, 0] };
+                        end.send(to, header, pattern(bytes(number), process_slot + number));
                     }
                 }
                 for number in 0..messages {
-                    for from in 0..seats {
+                    for from in 0..process_slots {
                         let (header, data) = end.receive(from);
-                        assert_eq!(header.words[..3], [from, seat, number]);
+                        assert_eq!(header.words[..3], [from, process_slot, number]);
                         assert!(
                             data == pattern(bytes(number), from + number),
                             "message {number} came changed"

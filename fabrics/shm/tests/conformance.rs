@@ -5,12 +5,12 @@ use fabric::Peer;
 use fabric::conformance::Pair;
 use shm::{Segment, Settings, Shm};
 
-mod two_seats {
+mod two_process_slots {
     use super::Seated;
     fabric::conformance!(Seated<2, true>);
 }
 
-mod two_seats_copying {
+mod two_process_slots_copying {
     use super::Seated;
     fabric::conformance!(Seated<2, false>);
 }
@@ -21,18 +21,18 @@ mod a_crowded_node {
 }
 
 /// In a segment of so many seats, with or without pull.
-struct Seated<const SEATS: u32, const PULL: bool>;
+struct Seated<const PROCESS_SLOTS: u32, const PULL: bool>;
 
-impl<const SEATS: u32, const PULL: bool> Pair for Seated<SEATS, PULL> {
+impl<const PROCESS_SLOTS: u32, const PULL: bool> Pair for Seated<PROCESS_SLOTS, PULL> {
     type Fabric = Shm;
 
     fn pair() -> (Shm, Shm) {
-        let file = Segment::create(SEATS).expect("a segment is made");
-        let segment = Segment::adopt(file, SEATS).expect("and adopted");
-        let open = |seat| {
+        let file = Segment::create(PROCESS_SLOTS).expect("a segment is made");
+        let segment = Segment::adopt(file, PROCESS_SLOTS).expect("and adopted");
+        let open = |process_slot| {
             let peers = vec![Peer(0), Peer(1)];
             let settings = Settings { pull: PULL, ..Settings::default() };
-            Shm::open(segment.clone(), seat, peers, settings).expect("the seat is free")
+            Shm::open(segment.clone(), process_slot, peers, settings).expect("the seat is free")
         };
         (open(0), open(1))
     }

@@ -38,7 +38,7 @@ const TESTS: [(&str, fn()); 11] = [
     ("without_pull_nothing_is_pulled", without_pull_nothing_is_pulled),
     ("a_refusal_in_mid_run_is_an_answer", a_refusal_in_mid_run_is_an_answer),
     ("a_killed_sender_holds_up_nobody_else", a_killed_sender_holds_up_nobody_else),
-    ("a_seat_cannot_be_taken_twice", a_seat_cannot_be_taken_twice),
+    ("a_seat_cannot_be_taken_twice", a_process_slot_cannot_be_taken_twice),
     ("limits_are_errors_with_numbers_and_remedies", limits_are_errors_with_numbers_and_remedies),
     ("a_segment_is_fetched_over_a_socket", a_segment_is_fetched_over_a_socket),
     ("an_end_is_told_before_the_memory_goes", an_end_is_told_before_the_memory_goes),
@@ -165,7 +165,7 @@ fn exposer() {
     become_ordinary();
     let mut end = own_end();
     let data = pattern(EXPOSED_BYTES, 42);
-    let [start, bytes] = end.shm.expose(end.lanes[0], Payload::from(&data[..])).words;
+    let [start, bytes] = end.shm.register_memory(end.lanes[0], Payload::from(&data[..])).words;
     let words = [start as u32, (start >> 32) as u32, bytes as u32, 0, 0, 0];
     end.send(0, Header { words }, Vec::new());
     loop {
@@ -260,7 +260,7 @@ fn counter() {
     assert_eq!(end.receive(0).0, LAST);
 }
 
-fn a_seat_cannot_be_taken_twice() {
+fn a_process_slot_cannot_be_taken_twice() {
     let job = Job::new(2);
     let _end = job.end(Settings::default());
     let output = finish(job.start("latecomer", 0));
@@ -268,7 +268,8 @@ fn a_seat_cannot_be_taken_twice() {
 }
 
 fn latecomer() {
-    let taken = shm::Shm::open(own_segment(), number_in(SEAT), vec![fabric::Peer(0)], Settings::default());
+    let taken =
+        shm::Shm::open(own_segment(), number_in(PROCESS_SLOT), vec![fabric::Peer(0)], Settings::default());
     match taken {
         Ok(_) => panic!("a seat was taken twice"),
         Err(error) => println!("{error}"),
@@ -323,12 +324,13 @@ fn a_segment_is_fetched_over_a_socket() {
     let job = Job::new(3);
     let (offer, card) = Offer::open().unwrap();
     let hex: String = card.iter().map(|byte| format!("{byte:02x}")).collect();
-    let fetchers: Vec<Running> =
-        (1..3).map(|seat| launch(command("fetcher", seat).env("WEFT_TEST_CARD", &hex))).collect();
+    let fetchers: Vec<Running> = (1..3)
+        .map(|process_slot| launch(command("fetcher", process_slot).env("WEFT_TEST_CARD", &hex)))
+        .collect();
     offer.serve(job.file.as_fd(), 2, PATIENCE).unwrap();
     let mut end = job.end(Settings::default());
-    for seat in 1..3 {
-        assert_eq!(end.receive(seat).0, numbered(seat));
+    for process_slot in 1..3 {
+        assert_eq!(end.receive(process_slot).0, numbered(process_slot));
     }
     for fetcher in fetchers {
         succeeded("fetcher", fetcher);
@@ -340,9 +342,9 @@ fn fetcher() {
     let card: Vec<u8> =
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
     let segment = Segment::adopt(fetch(&card, PATIENCE).unwrap(), 3).unwrap();
-    let seat = number_in(SEAT);
-    let mut end = End::open(segment, seat, Settings::default());
-    end.send(0, numbered(seat), Vec::new());
+    let process_slot = number_in(PROCESS_SLOT);
+    let mut end = End::open(segment, process_slot, Settings::default());
+    end.send(0, numbered(process_slot), Vec::new());
     end.drain();
 }
 
@@ -350,8 +352,8 @@ fn fetcher() {
 fn an_end_is_told_before_the_memory_goes() {
     // As the launcher: what the dead leave behind becomes a child of this process.
     rustix::process::set_child_subreaper(Some(getpid())).unwrap();
-    let pulses = LivenessDescriptors::create(2).unwrap();
-    let mut owner = start_with_pulse("owner", &pulses);
+    let liveness_descriptors = LivenessDescriptors::create(2).unwrap();
+    let mut owner = start_with_liveness_descriptor("owner", &liveness_descriptors);
     let number = Pid::from_child(&owner.0);
     let keeper = until(|| keeper_of(number));
     until(|| (memory_bytes(number) > OWNED_BYTES as u64).then_some(()));
@@ -368,7 +370,7 @@ fn an_end_is_told_before_the_memory_goes() {
 /// Owns memory, and waits to be killed.
 fn owner() {
     let owned = vec![1u8; OWNED_BYTES];
-    let _pulse = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
+    let _liveness_descriptor = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
     loop {
         std::hint::black_box(&owned);
         std::thread::park();
@@ -376,22 +378,22 @@ fn owner() {
 }
 
 fn who_leaves_in_good_order_leaves_no_keeper() {
-    let pulses = LivenessDescriptors::create(2).unwrap();
-    succeeded("leaver", start_with_pulse("leaver", &pulses));
+    let liveness_descriptors = LivenessDescriptors::create(2).unwrap();
+    succeeded("leaver", start_with_liveness_descriptor("leaver", &liveness_descriptors));
 }
 
 /// Has a keeper of which a program sees nothing that waits for its children, and then has none.
 fn leaver() {
-    let pulse = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
+    let liveness_descriptor = LivenessDescriptor::begin(own_file(), 2, Peer(1)).unwrap();
     until(|| keeper_of(getpid()));
     assert_eq!(wait(WaitOptions::NOHANG).unwrap_err(), Errno::CHILD, "the program's own children only");
-    drop(pulse);
+    drop(liveness_descriptor);
     assert_eq!(keeper_of(getpid()), None, "not even as one that nobody has waited for");
 }
 
-fn start_with_pulse(role: &str, pulses: &LivenessDescriptors) -> Running {
-    rustix::io::fcntl_setfd(pulses.file(), rustix::io::FdFlags::empty()).unwrap();
-    let number = pulses.file().as_raw_fd().to_string();
+fn start_with_liveness_descriptor(role: &str, liveness_descriptors: &LivenessDescriptors) -> Running {
+    rustix::io::fcntl_setfd(liveness_descriptors.file(), rustix::io::FdFlags::empty()).unwrap();
+    let number = liveness_descriptors.file().as_raw_fd().to_string();
     launch(command(role, 1).env(FILE, number))
 }
 
@@ -433,34 +435,40 @@ impl Drop for Running {
     }
 }
 
-fn command(role: &str, seat: u32) -> Command {
+fn command(role: &str, process_slot: u32) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.env(ROLE, role).env(SEAT, seat.to_string()).stdout(Stdio::piped());
+    command.env(ROLE, role).env(PROCESS_SLOT, process_slot.to_string()).stdout(Stdio::piped());
     command
 }
 
 /// A segment and its number of seats.
 struct Job {
     file: OwnedFd,
-    seats: u32,
+    process_slots: u32,
 }
 
 impl Job {
-    fn new(seats: u32) -> Job {
-        let file = Segment::create(seats).unwrap();
+    fn new(process_slots: u32) -> Job {
+        let file = Segment::create(process_slots).unwrap();
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
-        Job { file, seats }
+        Job { file, process_slots }
     }
 
     /// Starts a child that inherits the segment, as a launcher does it.
-    fn start(&self, role: &str, seat: u32) -> Running {
+    fn start(&self, role: &str, process_slot: u32) -> Running {
         let number = self.file.as_raw_fd().to_string();
-        launch(command(role, seat).env(FILE, number).env(SEATS, self.seats.to_string()))
+        launch(
+            command(role, process_slot).env(FILE, number).env(PROCESS_SLOTS, self.process_slots.to_string()),
+        )
     }
 
     /// Takes seat 0.
     fn end(&self, settings: Settings) -> End {
-        End::open(Segment::adopt(own_descriptor(self.file.as_raw_fd()), self.seats).unwrap(), 0, settings)
+        End::open(
+            Segment::adopt(own_descriptor(self.file.as_raw_fd()), self.process_slots).unwrap(),
+            0,
+            settings,
+        )
     }
 }
 
@@ -500,11 +508,11 @@ fn own_file() -> OwnedFd {
 }
 
 fn own_segment() -> Segment {
-    Segment::adopt(own_file(), number_in(SEATS)).unwrap()
+    Segment::adopt(own_file(), number_in(PROCESS_SLOTS)).unwrap()
 }
 
 fn own_end() -> End {
-    End::open(own_segment(), number_in(SEAT), Settings::default())
+    End::open(own_segment(), number_in(PROCESS_SLOT), Settings::default())
 }
 
 fn number_in(variable: &str) -> u32 {
@@ -528,8 +536,8 @@ fn watchdog(what: &str) {
 /// The roles that lower a limit.
 const LIMITS: [&str; 3] = ["fsize", "nofile", "as"];
 const ROLE: &str = "WEFT_TEST_ROLE";
-const SEAT: &str = "WEFT_TEST_SEAT";
-const SEATS: &str = "WEFT_TEST_SEATS";
+const PROCESS_SLOT: &str = "WEFT_TEST_SEAT";
+const PROCESS_SLOTS: &str = "WEFT_TEST_SEATS";
 const FILE: &str = "WEFT_TEST_FILE";
 
 const LAST: Header = Header { words: [u32::MAX; 6] };

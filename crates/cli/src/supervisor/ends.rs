@@ -41,8 +41,8 @@ impl Supervisor<'_> {
 
     /// Tells the other ranks that a process has ended, unless the whole job is to end.
     fn write_down(&mut self, number: u32) {
-        if let Some(ledger) = self.shared.ledger.as_mut().filter(|_| self.job.cause().is_none()) {
-            ledger.write(weft::Peer(number));
+        if let Some(failure_log) = self.shared.failure_log.as_mut().filter(|_| self.job.cause().is_none()) {
+            failure_log.write(weft::Peer(number));
         }
     }
 

@@ -64,8 +64,8 @@ impl Supervisor<'_> {
         }
         let new = new
             .map(|new| new.into_iter().map(|(rank, number)| (rank, weft::Peer(number))).collect::<Vec<_>>());
-        let ledger = self.shared.ledger.as_mut();
-        if !ledger.is_some_and(|ledger| ledger.write_answer(asked, new.as_deref())) {
+        let failure_log = self.shared.failure_log.as_mut();
+        if !failure_log.is_some_and(|failure_log| failure_log.write_answer(asked, new.as_deref())) {
             let what = "it asks for more processes than have ended".to_owned();
             self.job.end(Cause::Broke(weft::launch::Fault { rank: 0, what }));
         }

@@ -14,7 +14,7 @@ impl<'a> CostModel<'a> {
     /// Whether an allreduce is so short that it does not go by parts of a node: within a node such ones go by
     /// a collective segment (decisions/0004), which combines operands in the order of the algorithms without
     /// parts, and so each gives the same bits.
-    pub(super) fn fits_a_board(&self, bytes: usize) -> bool {
+    pub(super) fn fits_a_segment(&self, bytes: usize) -> bool {
         !self.has_nodes() && bytes * self.size as usize <= COMBINED_BY_ALL_BYTES_MAX
     }
 

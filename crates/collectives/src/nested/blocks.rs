@@ -25,23 +25,23 @@ pub(crate) fn reduce_scatter(
     operator: Operator,
     in_place: bool,
 ) -> Option<Schedule> {
-    let nesting = for_operator(shape, operator)?;
-    let here = Here::of_first(nesting, shape)?;
+    let hierarchy = for_operator(shape, operator)?;
+    let here = Here::of_first(hierarchy, shape)?;
     let mut schedule = Schedule::new("reduce-scatter within nodes, between them and within them");
     let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
     let count = own.bytes / operator.element_bytes.max(1);
     let room = (here.leads() && here.local.size() > 1).then(|| schedule.scratch(own.bytes));
     let sum = to_leader(&mut schedule, &here, count, operator, own, room);
 
-    let lengths = packed(members(nesting, here.part).map(|rank| blocks.of(own, rank.0).bytes));
+    let lengths = packed(members(hierarchy, here.part).map(|rank| blocks.of(own, rank.0).bytes));
     let all = lengths.iter().map(|block| block.bytes).sum::<usize>();
     let mine = schedule.scratch(if here.leads() { all } else { 0 });
     if here.leads() {
         schedule.wait();
-        let sum = by_place(&mut schedule, nesting, sum, &blocks);
-        let parts = (0..nesting.parts()).map(|number| nesting.part(number));
+        let sum = by_place(&mut schedule, hierarchy, sum, &blocks);
+        let parts = (0..hierarchy.parts()).map(|number| hierarchy.part(number));
         let counts: Vec<usize> =
-            parts.map(|part| part_bytes(nesting, part, &blocks) / operator.element_bytes.max(1)).collect();
+            parts.map(|part| part_bytes(hierarchy, part, &blocks) / operator.element_bytes.max(1)).collect();
         let between = crate::reduce_scatter(&here.across(), &counts, operator, false);
         schedule.append_between(here.among_leaders(between), sum, mine);
     }
@@ -60,14 +60,14 @@ pub(crate) fn reduce_scatter_in_slices(
     operator: Operator,
     in_place: bool,
 ) -> Option<Schedule> {
-    let nesting = shape.nesting().filter(|_| operator.commutative)?;
-    let here = Here::of_first(nesting, shape)?;
+    let hierarchy = shape.hierarchy().filter(|_| operator.commutative)?;
+    let here = Here::of_first(hierarchy, shape)?;
     let mut schedule = Schedule::new("reduce-scatter in slices within nodes and between them");
     let own = Span::own(blocks.run(Span::output(0), 0, shape.size()).bytes, in_place);
-    let (number, lanes) = (here.number(), nesting.smallest_part());
+    let (number, lanes) = (here.number(), hierarchy.smallest_part());
     let of_lane = |part: u32, lane: u32| {
-        let part = nesting.part(part);
-        (part.first + lane..part.end).step_by(lanes as usize).map(|place| nesting.rank(place))
+        let part = hierarchy.part(part);
+        (part.first + lane..part.end).step_by(lanes as usize).map(|place| hierarchy.rank(place))
     };
     let count = |ranks: &mut dyn Iterator<Item = Rank>| {
         let bytes: usize = ranks.map(|rank| blocks.of(own, rank.0).bytes).sum();
@@ -75,10 +75,10 @@ pub(crate) fn reduce_scatter_in_slices(
     };
 
     let lane_by_lane =
-        (0..lanes).flat_map(|lane| (0..nesting.parts()).flat_map(move |part| of_lane(part, lane)));
+        (0..lanes).flat_map(|lane| (0..hierarchy.parts()).flat_map(move |part| of_lane(part, lane)));
     let by_lane = side_by_side(&mut schedule, lane_by_lane, own, &blocks);
     let mut counts: Vec<usize> = (0..lanes)
-        .map(|lane| count(&mut (0..nesting.parts()).flat_map(|part| of_lane(part, lane))))
+        .map(|lane| count(&mut (0..hierarchy.parts()).flat_map(|part| of_lane(part, lane))))
         .collect();
     counts.resize(here.local.size() as usize, 0);
     let slice = schedule.scratch(counts[number as usize] * operator.element_bytes);
@@ -87,10 +87,10 @@ pub(crate) fn reduce_scatter_in_slices(
 
     let out = Span::output(blocks.of(own, shape.rank().0).bytes);
     if number >= lanes {
-        schedule.receive(nesting.rank(here.part.first + number % lanes), out);
+        schedule.receive(hierarchy.rank(here.part.first + number % lanes), out);
         return Some(schedule);
     }
-    let counts: Vec<usize> = (0..nesting.parts()).map(|part| count(&mut of_lane(part, number))).collect();
+    let counts: Vec<usize> = (0..hierarchy.parts()).map(|part| count(&mut of_lane(part, number))).collect();
     let mut sums = out;
     if here.part.size() > lanes {
         sums = schedule.scratch(counts[here.part.number as usize] * operator.element_bytes);
@@ -113,15 +113,15 @@ pub(crate) fn reduce_scatter_in_slices(
 /// those that it serves, exchanges a message with each of these, and deals out what came. None where it is
 /// not known who sits where.
 pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Schedule> {
-    let nesting = shape.nesting()?;
-    let here = Here::of_first(nesting, shape)?;
+    let hierarchy = shape.hierarchy()?;
+    let here = Here::of_first(hierarchy, shape)?;
     let mut schedule = Schedule::new("alltoall within nodes, between them and within them");
     let blocks = Blocks::Equal { bytes };
     let all = bytes * shape.size() as usize;
-    let given = by_place(&mut schedule, nesting, Span::own(all, in_place), &blocks);
-    let got = if nesting.is_straight() { Span::output(all) } else { schedule.scratch(all) };
+    let given = by_place(&mut schedule, hierarchy, Span::own(all, in_place), &blocks);
+    let got = if hierarchy.is_straight() { Span::output(all) } else { schedule.scratch(all) };
 
-    let (together, services) = (here.local.size(), Services::of_parts(nesting));
+    let (together, services) = (here.local.size(), Services::of_parts(hierarchy));
     let served = services.of(here.part, here.number());
     // What comes is for these ranks here, from all ranks of the served parts.
     let mine = services.slice(here.part, served.slice);
@@ -155,10 +155,10 @@ pub(crate) fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Option<Sc
     let sends = packed((here.part.first..here.part.end).map(sent));
     let within = alltoallv(&here.local, &sends, &receives, false);
     schedule.append_between(here.within(within), rooms[1], got);
-    if !nesting.is_straight() {
+    if !hierarchy.is_straight() {
         schedule.wait();
         for place in 0..shape.size() {
-            let into = blocks.of(Span::output(all), nesting.rank(place).0);
+            let into = blocks.of(Span::output(all), hierarchy.rank(place).0);
             schedule.copy(blocks.of(got, place), into);
         }
     }
@@ -175,10 +175,10 @@ fn exchange(
     blocks: Blocks<'_>,
     [rows, sorted]: [Span; 2],
 ) {
-    let (nesting, together) = (here.nesting, here.local.size());
+    let (hierarchy, together) = (here.hierarchy, here.local.size());
     let columns = services.slice(here.part, served.slice).size();
     let message = |number: u32| {
-        let to = services.slice(nesting.part(number), served.slice);
+        let to = services.slice(hierarchy.part(number), served.slice);
         let first = (to.first - served.given.first) * together;
         (to, first)
     };
@@ -192,12 +192,12 @@ fn exchange(
         }
     }
     // In round k those parts meet whose sum is k modulo the rounds, so that all meet in one order.
-    let rounds = nesting.parts().div_ceil(nesting.smallest_part());
+    let rounds = hierarchy.parts().div_ceil(hierarchy.smallest_part());
     let mut order: Vec<u32> = served.parts.clone().collect();
     order.sort_by_key(|&other| (other + here.part.number) % rounds);
     let mut begun = 0;
     for number in order {
-        let ((to, first), part) = (message(number), nesting.part(number));
+        let ((to, first), part) = (message(number), hierarchy.part(number));
         let from = blocks.run(sorted, first, first + to.size() * together);
         let row = (part.first - served.sources.first) * columns;
         let into = blocks.run(rows, row, row + part.size() * columns);
@@ -205,7 +205,7 @@ fn exchange(
             schedule.copy(from, into);
             continue;
         }
-        let partner = nesting.rank(services.who(part, here.part.number, served.slice));
+        let partner = hierarchy.rank(services.who(part, here.part.number, served.slice));
         schedule.send(partner, from);
         schedule.receive(partner, into);
         begun += 1;
@@ -220,7 +220,7 @@ fn exchange(
 /// cut into so many slices, so that there is something to serve for nearly all ranks; a rank serves one slice
 /// of one part then. Else it serves whole parts.
 struct Services<'a> {
-    nesting: &'a Hierarchy,
+    hierarchy: &'a Hierarchy,
     /// How many slices each part has.
     slices: u32,
 }
@@ -237,8 +237,8 @@ struct Served {
 }
 
 impl<'a> Services<'a> {
-    fn of_parts(nesting: &'a Hierarchy) -> Services<'a> {
-        Services { nesting, slices: (nesting.smallest_part() / nesting.parts()).max(1) }
+    fn of_parts(hierarchy: &'a Hierarchy) -> Services<'a> {
+        Services { hierarchy, slices: (hierarchy.smallest_part() / hierarchy.parts()).max(1) }
     }
 
     /// The places of one slice of a part.
@@ -253,7 +253,7 @@ impl<'a> Services<'a> {
     /// All slices of all parts are cut into as many runs as a part has ranks, and each rank serves one; the
     /// first one the run that the part itself is in, so that not all turn to the same parts at a time.
     fn of(&self, part: Group, number: u32) -> Served {
-        let (slices, all) = (self.slices, u64::from(self.nesting.parts() * self.slices));
+        let (slices, all) = (self.slices, u64::from(self.hierarchy.parts() * self.slices));
         let number = around(number, self.run_of(part, part.number, 0), part.size());
         let bound = |number: u32| (u64::from(number) * all / u64::from(part.size())) as u32;
         let (first, end) = (bound(number), bound(number + 1));
@@ -262,7 +262,7 @@ impl<'a> Services<'a> {
             return Served { parts: 0..0, slice: 0, given: nobody, sources: nobody };
         }
         let (parts, slice) = (first / slices..(end - 1) / slices + 1, first % slices);
-        let [from, to] = [parts.start, parts.end - 1].map(|number| self.nesting.part(number));
+        let [from, to] = [parts.start, parts.end - 1].map(|number| self.hierarchy.part(number));
         let over = |first: u32, end: u32| Group { number, first, end };
         let given = over(self.slice(from, slice).first, self.slice(to, slice).end);
         Served { parts, slice, given, sources: over(from.first, to.end) }
@@ -276,30 +276,30 @@ impl<'a> Services<'a> {
 
     /// The number of the run that a slice is in, as a part cuts them.
     fn run_of(&self, part: Group, served: u32, slice: u32) -> u32 {
-        let all = u64::from(self.nesting.parts() * self.slices);
+        let all = u64::from(self.hierarchy.parts() * self.slices);
         let place = u64::from(served * self.slices + slice);
         (((place + 1) * u64::from(part.size()) - 1) / all) as u32
     }
 }
 
 /// The ranks of a part, in the order of their places.
-fn members(nesting: &Hierarchy, part: Group) -> impl Iterator<Item = Rank> {
-    (part.first..part.end).map(|place| nesting.rank(place))
+fn members(hierarchy: &Hierarchy, part: Group) -> impl Iterator<Item = Rank> {
+    (part.first..part.end).map(|place| hierarchy.rank(place))
 }
 
-fn part_bytes(nesting: &Hierarchy, part: Group, blocks: &Blocks<'_>) -> usize {
-    if nesting.is_straight() {
+fn part_bytes(hierarchy: &Hierarchy, part: Group, blocks: &Blocks<'_>) -> usize {
+    if hierarchy.is_straight() {
         return blocks.run(Span::output(0), part.first, part.end).bytes;
     }
-    members(nesting, part).map(|rank| blocks.of(Span::output(0), rank.0).bytes).sum()
+    members(hierarchy, part).map(|rank| blocks.of(Span::output(0), rank.0).bytes).sum()
 }
 
 /// The blocks of all ranks in the order of their places: where they stand, or copied so.
-fn by_place(schedule: &mut Schedule, nesting: &Hierarchy, data: Span, blocks: &Blocks<'_>) -> Span {
-    if nesting.is_straight() {
+fn by_place(schedule: &mut Schedule, hierarchy: &Hierarchy, data: Span, blocks: &Blocks<'_>) -> Span {
+    if hierarchy.is_straight() {
         return data;
     }
-    side_by_side(schedule, (0..nesting.size()).map(|place| nesting.rank(place)), data, blocks)
+    side_by_side(schedule, (0..hierarchy.size()).map(|place| hierarchy.rank(place)), data, blocks)
 }
 
 /// The blocks of all ranks copied one behind the other, in that order.
@@ -347,10 +347,10 @@ mod tests {
 
     fn each_is_served_once(sizes: &[u32]) {
         let runs = sizes.iter().map(|&size| Run { groups: 1, size }).collect();
-        let nesting = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("nodes");
-        let (services, parts) = (Services::of_parts(&nesting), nesting.parts());
+        let hierarchy = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("nodes");
+        let (services, parts) = (Services::of_parts(&hierarchy), hierarchy.parts());
         for (number, served) in (0..parts).flat_map(|one| (0..parts).map(move |other| (one, other))) {
-            let part = nesting.part(number);
+            let part = hierarchy.part(number);
             let all: Vec<Served> = (0..part.size()).map(|local| services.of(part, local)).collect();
             for slice in 0..services.slices {
                 let serves = |of: &Served| of.parts.contains(&served) && of.slice == slice;

@@ -35,7 +35,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
             self.await_passing(passed_over)?;
             self.renew()?;
         }
-        if gives && !self.board().can_send_chunks(ring) {
+        if gives && !self.segment().can_send_chunks(ring) {
             // All members count alike.
             self.number = self.number.wrapping_add(pieces - 1);
             self.turn.credit.begin_up_to(self.number);
@@ -50,15 +50,15 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     fn await_passing(&mut self, first: u32) -> Result<()> {
         let last = self.number.wrapping_sub(1);
         let (here, size) = (self.of.rank(), self.of.size());
-        let has_passed = |board: &M::Slots, rank: Rank| !is_before(board.consumed(rank.0), last);
-        let goes_through = |board: &M::Slots, rank: Rank| {
-            !is_before(board.consumed(rank.0), first) && !has_passed(board, rank)
+        let has_passed = |segment: &M::Slots, rank: Rank| !is_before(segment.consumed(rank.0), last);
+        let goes_through = |segment: &M::Slots, rank: Rank| {
+            !is_before(segment.consumed(rank.0), first) && !has_passed(segment, rank)
         };
-        let elsewhere = |board: &M::Slots| others(here, size).find(|&rank| goes_through(board, rank));
-        self.until(None, |board| {
-            others(here, size).all(|rank| has_passed(board, rank)) || elsewhere(board).is_some()
+        let elsewhere = |segment: &M::Slots| others(here, size).find(|&rank| goes_through(segment, rank));
+        self.until(None, |segment| {
+            others(here, size).all(|rank| has_passed(segment, rank)) || elsewhere(segment).is_some()
         })?;
-        elsewhere(self.board()).map_or(Ok(()), |rank| Err(Fault::Elsewhere(rank)))
+        elsewhere(self.segment()).map_or(Ok(()), |rank| Err(Fault::Elsewhere(rank)))
     }
 
     /// Does an operation of two that goes in chunks.
@@ -113,8 +113,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         let operands = sum.of_two(plan.here);
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded, operands, room: &room, strip_bytes };
-        let finished = passage.finish(&mut |part, at, data, (mut tray, _)| match part {
-            ChunkKind::Contribution => strips.combine(at, data, &mut tray, output, combining),
+        let finished = passage.finish(&mut |part, at, data, (mut staging_buffer, _)| match part {
+            ChunkKind::Contribution => strips.combine(at, data, &mut staging_buffer, output, combining),
             ChunkKind::Result => _ = output.write_at(at, data),
         });
         drop(passage);
@@ -208,15 +208,15 @@ impl Strips<'_> {
         &self,
         at: usize,
         theirs: Payload<'_>,
-        tray: &mut UserMemory,
+        staging_buffer: &mut UserMemory,
         output: &mut UserMemory,
         combining: impl Combine,
     ) {
         let mut out = output.part(at, theirs.bytes());
-        let is_offered = out.offer(tray);
+        let is_offered = out.offer(staging_buffer);
         self.combine_into(&mut out, at, theirs, combining);
         if !is_offered || out.has_offer() {
-            tray.write_at(0, out.payload());
+            staging_buffer.write_at(0, out.payload());
         }
     }
 

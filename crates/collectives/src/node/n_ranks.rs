@@ -122,7 +122,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
                 let place = self.plan.place(from) + at;
-                self.board().read_chunk(chunk(from, number), 0..bytes, |data| output.write_at(place, data));
+                self.segment().read_chunk(chunk(from, number), 0..bytes, |data| output.write_at(place, data));
             }
             self.visit.of.leave(number);
         }
@@ -153,7 +153,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let theirs = slices.of(piece.bytes(), from);
                 let place = at + theirs.start;
-                self.board()
+                self.segment()
                     .read_chunk(chunk(from, number), 0..theirs.len(), |data| output.write_at(place, data));
             }
             output.write_at(at + slice.start, result);
@@ -189,7 +189,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             } else if self.mismatch.is_none() {
                 // It has heard all others.
                 self.visit.turn.credit.heard_before(self.first);
-                self.board().read_chunk(chunk(HUB, number), 0..bytes, |data| output.write_at(0, data));
+                self.segment().read_chunk(chunk(HUB, number), 0..bytes, |data| output.write_at(0, data));
             } else {
                 self.count_as_others();
             }
@@ -210,8 +210,8 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     fn count_as_others(&mut self) {
         for from in others(self.plan.here, self.plan.size) {
             // Only what is seen to be there may be read.
-            if self.board().has(from.0, self.first) {
-                let [_, told] = self.board().announced(from.0, self.first);
+            if self.segment().has(from.0, self.first) {
+                let [_, told] = self.segment().announced(from.0, self.first);
                 self.numbers = self.numbers.max(told_pieces(told));
             }
         }
@@ -282,7 +282,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             } else if rank == self.plan.here {
                 then(piece.part(slice.start, bytes));
             } else {
-                self.board().read_chunk(chunk(rank, number), slice.clone(), then);
+                self.segment().read_chunk(chunk(rank, number), slice.clone(), then);
             }
         };
         let result = sum.in_order(self.plan.size, |lower, higher| {
@@ -322,16 +322,16 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
             self.visit.await_room(ahead)?;
             let told = [self.told_bytes, self.numbers | self.mark];
-            self.board().send_chunk(Ring::Short, number, told, [piece, Payload::EMPTY]);
-            self.board().wake();
+            self.segment().send_chunk(Ring::Short, number, told, [piece, Payload::EMPTY]);
+            self.segment().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
         for from in self.plan.writers() {
-            self.visit.until(Some(&owes), |board| board.has(from.0, number))?;
+            self.visit.until(Some(&owes), |segment| segment.has(from.0, number))?;
         }
         let mut numbers = self.numbers;
         for from in self.plan.writers() {
-            let [bytes, told] = self.board().announced(from.0, number);
+            let [bytes, told] = self.segment().announced(from.0, number);
             let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
             let theirs = told_pieces(told);
             if self.mismatch.is_none() && sent_bytes != expected_bytes {
@@ -358,8 +358,8 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         Err(mismatch)
     }
 
-    fn board(&self) -> &M::Slots {
-        self.visit.board()
+    fn segment(&self) -> &M::Slots {
+        self.visit.segment()
     }
 }
 

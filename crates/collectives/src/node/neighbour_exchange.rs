@@ -99,17 +99,17 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
             self.await_room(DEPTH)?;
             let mut at = 0;
             for Block { offset, bytes } in around.given_to(other) {
-                self.board().fill(self.number, at, input.part(offset, bytes));
+                self.segment().fill(self.number, at, input.part(offset, bytes));
                 at += bytes;
             }
-            self.board().post(self.number, around.gives);
-            self.board().wake();
+            self.segment().post(self.number, around.gives);
+            self.segment().wake();
         }
         let kept = self.keep_own(around, input, output);
         if around.gets > 0 {
             let gets = around.gets;
             self.hear(other, gets, &|from| (from == other).then_some(gets))?;
-            self.board()
+            self.segment()
                 .read_either(other.0, self.number, gets, |entry| around.deliver(other, entry, output));
             self.turn.credit.heard_all();
         }

@@ -140,20 +140,20 @@ impl<'a> PairwiseBlocks<'a> {
     }
 
     /// Writes this member's slot.
-    pub(super) fn write(&self, board: &impl Slots, number: u32, contribution: Payload<'_>) {
+    pub(super) fn write(&self, segment: &impl Slots, number: u32, contribution: Payload<'_>) {
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         let Some(slot_bytes) = self.slot_bytes else {
             let block = self.others().find_map(|to| self.given_to(to)).map_or(Payload::EMPTY, part);
-            return board.put(number, [block, Payload::EMPTY]);
+            return segment.put(number, [block, Payload::EMPTY]);
         };
         for (to, slot) in self.others().zip(0..) {
             let (at, block) = (slot * slot_bytes, self.given_to(to).unwrap_or(Block::NOTHING));
-            board.fill(number, at, Payload::from(&told(block).to_ne_bytes()[..]));
+            segment.fill(number, at, Payload::from(&told(block).to_ne_bytes()[..]));
             if self.is_short(block) {
-                board.fill(number, at + HEAD_BYTES, part(block));
+                segment.fill(number, at + HEAD_BYTES, part(block));
             }
         }
-        board.post(number, self.entry_bytes(0));
+        segment.post(number, self.entry_bytes(0));
     }
 
     /// The length of a slot, of which its reader expects so many bytes.

@@ -125,7 +125,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
                 continue;
             }
             let number = self.first.wrapping_add(self.taken);
-            while own.is_left() && !self.visit.board().has(self.other.0, number) {
+            while own.is_left() && !self.visit.segment().has(self.other.0, number) {
                 own.write(PIECE_BYTES_MIN, output);
             }
             if is_beside {
@@ -182,7 +182,9 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.await_room()?;
         if let Some(give) = give {
             self.fetch_ahead();
-            self.visit.board().fill_chunk(self.ring, number, give.bytes(), |tray| tray.hand_over(give));
+            self.visit
+                .segment()
+                .fill_chunk(self.ring, number, give.bytes(), |staging_buffer| staging_buffer.hand_over(give));
         }
         self.announce(told_bytes);
         Ok(())
@@ -191,21 +193,21 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// Fetches the slots that are read and written next, while a chunk is copied (decisions/0005).
     #[inline(always)]
     fn fetch_ahead(&self) {
-        let board = self.visit.board();
+        let segment = self.visit.segment();
         if self.taken < self.coming {
-            board.prefetch(self.other.0, self.first.wrapping_add(self.taken), 0);
+            segment.prefetch(self.other.0, self.first.wrapping_add(self.taken), 0);
         }
         if self.given < self.giving {
-            board.prefetch_own(self.first.wrapping_add(self.given), 0);
+            segment.prefetch_own(self.first.wrapping_add(self.given), 0);
         }
     }
 
     /// Says that the next chunk is there, of so many bytes in all.
     #[inline]
     fn announce(&mut self, told_bytes: usize) {
-        let board = self.visit.board();
-        board.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling]);
-        board.wake();
+        let segment = self.visit.segment();
+        segment.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling]);
+        segment.wake();
         self.given = following(self.telling, self.given);
     }
 
@@ -216,24 +218,24 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         if self.visit.turn.credit.has_room_behind(number, self.ring.round(self.visit.of.size())) {
             return Ok(());
         }
-        self.await_tray(number)
+        self.await_staging_buffer(number)
     }
 
     /// Waits until the other has taken the chunk that was given a round ago. Where nothing was to come of it,
     /// and something has, it does something else.
     #[cold]
-    fn await_tray(&mut self, number: u32) -> Result<()> {
+    fn await_staging_buffer(&mut self, number: u32) -> Result<()> {
         let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.visit.of.size())));
         let (first, is_silent) = (self.first, self.lengths.gets == 0);
-        let is_elsewhere = |board: &M::Slots| is_silent && board.has(other, first);
-        let is_free = |board: &M::Slots| !is_before(board.consumed(other), least);
-        let awaited = self.visit.until(None, |board| is_free(board) || is_elsewhere(board));
-        self.is_over = awaited.is_err() || !is_free(self.visit.board());
+        let is_elsewhere = |segment: &M::Slots| is_silent && segment.has(other, first);
+        let is_free = |segment: &M::Slots| !is_before(segment.consumed(other), least);
+        let awaited = self.visit.until(None, |segment| is_free(segment) || is_elsewhere(segment));
+        self.is_over = awaited.is_err() || !is_free(self.visit.segment());
         awaited?;
         if self.is_over {
             return Err(Fault::Elsewhere(self.other));
         }
-        let through = self.visit.board().consumed(other);
+        let through = self.visit.segment().consumed(other);
         self.visit.turn.credit.all_consumed(through);
         Ok(())
     }
@@ -250,27 +252,27 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         self.taken = following(self.told, at).min(self.coming);
         self.fetch_ahead();
         if self.failed.is_none() {
-            let mut read = |board: &M::Slots, row| {
+            let mut read = |segment: &M::Slots, row| {
                 let chunk = Chunk { ring: self.ring, member: self.other.0, number };
-                board.read_chunk(chunk, 0..end - start, |data| {
+                segment.read_chunk(chunk, 0..end - start, |data| {
                     taken(part, start, data, row);
                 });
             };
-            let board = self.visit.board();
+            let segment = self.visit.segment();
             let give = if gives { self.cargo.given(self.given) } else { None };
             if let Some(give) = give {
                 let own = self.first.wrapping_add(self.given);
-                board.fill_chunk(self.ring, own, give.bytes(), |tray| {
-                    read(board, (tray.part(0, give.bytes()), give));
+                segment.fill_chunk(self.ring, own, give.bytes(), |staging_buffer| {
+                    read(segment, (staging_buffer.part(0, give.bytes()), give));
                 });
                 self.announce(self.lengths.gives);
             } else if part == ChunkKind::Contribution && matches!(self.cargo, TransferKind::Halves { .. }) {
                 let ahead = self.ring.ahead();
-                board.fill_chunk(self.ring, number.wrapping_add(ahead), end - start, |tray| {
-                    read(board, (tray.part(0, end - start), Payload::EMPTY));
+                segment.fill_chunk(self.ring, number.wrapping_add(ahead), end - start, |staging_buffer| {
+                    read(segment, (staging_buffer.part(0, end - start), Payload::EMPTY));
                 });
             } else {
-                read(board, (UserMemory::EMPTY, Payload::EMPTY));
+                read(segment, (UserMemory::EMPTY, Payload::EMPTY));
             }
             // Before it has given this, it has taken what this member gave so many numbers before, and what
             // was before this operation. Of who does something else nothing is known.
@@ -287,10 +289,10 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         if is_turn_due(number) && number != self.first {
             self.visit.of.progress();
         }
-        let waits = self.taken == 0 && !self.visit.board().has(other.0, number);
+        let waits = self.taken == 0 && !self.visit.segment().has(other.0, number);
         let since = self.route.as_ref().filter(|_| waits).and_then(|route| route.now(self.visit.of));
         self.visit
-            .until(Some(&|from| (from == other).then_some(bytes)), |board| board.has(other.0, number))?;
+            .until(Some(&|from| (from == other).then_some(bytes)), |segment| segment.has(other.0, number))?;
         if let (Some(route), Some(since)) = (&mut self.route, since) {
             route.has_waited(self.visit.of, since);
         }
@@ -299,7 +301,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
 
     /// Whether what comes is what was to come.
     fn compare(&mut self, number: u32) {
-        let [bytes, pieces] = self.visit.board().announced(self.other.0, number);
+        let [bytes, pieces] = self.visit.segment().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
         if sent_bytes == expected_bytes && pieces == self.told {
             return;

@@ -135,8 +135,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         let is_root = plan.here == tree.root();
         self.await_room(DEPTH)?;
         self.has_yet_to_write = false;
-        self.board().put(self.number, [so_far, Payload::EMPTY]);
-        self.board().wake();
+        self.segment().put(self.number, [so_far, Payload::EMPTY]);
+        self.segment().wake();
         if is_root {
             self.turn.credit.heard_all();
             output.write_at(0, so_far);
@@ -157,7 +157,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
 
     /// Lends what the slot of a member holds.
     fn with(&self, from: Rank, bytes: usize, reader: impl FnOnce(Payload<'_>)) {
-        self.board().read_either(from.0, self.number, bytes, reader);
+        self.segment().read_either(from.0, self.number, bytes, reader);
     }
 }
 

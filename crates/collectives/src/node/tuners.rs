@@ -120,7 +120,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         let TransferLengths { gives, gets, .. } = what.lengths;
         let bytes = gives.max(gets);
         let class = EXCHANGED.of(bytes).filter(|_| gives.min(gets) > 0 && !what.is_written_over)?;
-        let is_tried = self.board().can_both_read() && !self.tuners().is_refused;
+        let is_tried = self.segment().can_both_read() && !self.tuners().is_refused;
         Some(self.route(class, bytes, is_tried))
     }
 
@@ -131,7 +131,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
 
     /// Which way an operation of that class goes, and whether the next one is to try another.
     fn route(&mut self, class: usize, bytes: usize, is_tried: bool) -> TunedChoice {
-        let ways = self.board().ways(0, self.number);
+        let ways = self.segment().ways(0, self.number);
         let way = if ways >> class & 1 != 0 { Alternative::Second } else { Alternative::First };
         let decides = self.of.rank().0 == 0;
         let of = self.of;
@@ -155,7 +155,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         if said != tuners.said {
             (tuners.said, tuners.times_said) = (said, tuners.times_said + 1);
             let slot = tuners.times_said;
-            self.board().publish_ways(slot, (from, said));
+            self.segment().publish_ways(slot, (from, said));
         }
     }
 

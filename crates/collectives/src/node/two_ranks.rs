@@ -101,28 +101,28 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         }
         if !gets {
             if self.turn.credit.has_room(next) {
-                self.board().prefetch_own(next, in_entry);
+                self.segment().prefetch_own(next, in_entry);
             }
             return Ok(());
         }
         let other = 1 - self.of.rank().0;
         if gives {
-            self.board().wake();
+            self.segment().wake();
         } else {
-            self.board().prefetch(other, next, in_entry);
+            self.segment().prefetch(other, next, in_entry);
         }
         self.hear_other(other, got_bytes, in_entry)?;
         self.turn.credit.heard_all();
         // As its slot says that the other has given it.
-        let [_, pieces] = self.board().announced(other, number);
+        let [_, pieces] = self.segment().announced(other, number);
         if pieces > 0 {
             self.take_piece(output.part(place, got_bytes), operands, own, is_loaded, combining);
             return Ok(());
         }
-        let (board, scratch) = (self.of.slots(), &mut self.turn.room);
+        let (segment, scratch) = (self.of.slots(), &mut self.turn.room);
         match operands {
-            None => board.read(other, number, got_bytes, |theirs| _ = output.write_at(place, theirs)),
-            Some(operands) => board.read(other, number, got_bytes, |theirs| {
+            None => segment.read(other, number, got_bytes, |theirs| _ = output.write_at(place, theirs)),
+            Some(operands) => segment.read(other, number, got_bytes, |theirs| {
                 let out = &mut output.part(0, got_bytes);
                 combine(operands, own, is_loaded, theirs, combining, scratch, out);
             }),
@@ -141,9 +141,9 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         combining: impl Combine,
     ) {
         let (other, number) = (1 - self.of.rank().0, self.number);
-        let (board, scratch) = (self.of.slots(), &mut self.turn.room);
+        let (segment, scratch) = (self.of.slots(), &mut self.turn.room);
         let chunk = Chunk { ring: Ring::Short, member: other, number };
-        board.read_chunk(chunk, 0..out.bytes(), |theirs| match operands {
+        segment.read_chunk(chunk, 0..out.bytes(), |theirs| match operands {
             None => _ = out.write_at(0, theirs),
             Some(operands) => combine(operands, own, is_loaded, theirs, combining, scratch, &mut out),
         });
@@ -152,11 +152,11 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     /// Waits for the slot of the other of two members, so much of which stands in the slot itself.
     #[inline(always)]
     fn hear_other(&mut self, other: u32, bytes: usize, in_entry: usize) -> Result<()> {
-        let (board, number) = (self.of.slots(), self.number);
+        let (segment, number) = (self.of.slots(), self.number);
         // Two closures, so that the first one becomes a part of this.
-        let is_soon = board.has_all(other, number, in_entry)
-            || self.of.is_soon(|| board.has_all(other, number, in_entry));
-        if is_soon && is_whole(board.announced(other, number), bytes) {
+        let is_soon = segment.has_all(other, number, in_entry)
+            || self.of.is_soon(|| segment.has_all(other, number, in_entry));
+        if is_soon && is_whole(segment.announced(other, number), bytes) {
             return Ok(());
         }
         self.hear_other_late(other, bytes)

@@ -29,8 +29,8 @@ fn on_parts_of_a_node() {
     check((8..=64).step_by(8), Slack::OF_PARTS, |size| {
         let kind = |border, groups| (border, vec![Run { groups, size: size / groups }]);
         let kinds = [kind(HierarchyLevel::Package, 2), kind(HierarchyLevel::Cache, size / 4)];
-        let nesting = Hierarchy::new(&[], &kinds).expect("it is sound");
-        Shape::new(Rank(0), size).guided_by(guide).nested(Arc::new(nesting))
+        let hierarchy = Hierarchy::new(&[], &kinds).expect("it is sound");
+        Shape::new(Rank(0), size).guided_by(guide).nested(Arc::new(hierarchy))
     });
 }
 

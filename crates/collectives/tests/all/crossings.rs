@@ -3,7 +3,7 @@
 //! well.
 
 use crate::common::elements::{
-    ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, parcels, sums, untouched,
+    ELEMENT_BYTES, add_disjoint, add_in_order, assert_same, chunked_messages, sums, untouched,
 };
 use crate::common::verify::verify;
 use crate::common::{Job, Reduction, nothing_to_reduce};
@@ -168,7 +168,7 @@ impl Pair {
 }
 
 fn bcast(pair: Pair, job: &mut Job, root: u32, count: usize) {
-    let data = parcels(root, root, count);
+    let data = chunked_messages(root, root, count);
     pair.run(job, &format!("bcast of {count} from {root}"), nothing_to_reduce, |rank| {
         let named = pair.root(root, rank);
         let memory = Memory::new(Crossing::Bcast { root: named, bytes: data.len() });
@@ -181,7 +181,7 @@ fn bcast(pair: Pair, job: &mut Job, root: u32, count: usize) {
 }
 
 fn gather(pair: Pair, job: &mut Job, root: u32, count: usize) {
-    let given = |from: u32| parcels(from, root, count * (from as usize % 3));
+    let given = |from: u32| chunked_messages(from, root, count * (from as usize % 3));
     pair.run(job, &format!("gather of {count} at {root}"), nothing_to_reduce, |rank| {
         let named = pair.root(root, rank);
         let memory = Memory::new(Crossing::Gather(named));
@@ -194,7 +194,7 @@ fn gather(pair: Pair, job: &mut Job, root: u32, count: usize) {
 }
 
 fn scatter(pair: Pair, job: &mut Job, root: u32, count: usize) {
-    let given = |to: u32| parcels(root, to, count * (to as usize % 3));
+    let given = |to: u32| chunked_messages(root, to, count * (to as usize % 3));
     pair.run(job, &format!("scatter of {count} from {root}"), nothing_to_reduce, |rank| {
         let named = pair.root(root, rank);
         let memory = Memory::new(Crossing::Scatter(named));
@@ -221,14 +221,14 @@ fn reduce(pair: Pair, job: &mut Job, root: u32, count: usize, commutative: bool)
 }
 
 fn allgather(pair: Pair, job: &mut Job, count: usize) {
-    let given = |from: u32| parcels(from, 0, count * (from as usize % 3));
+    let given = |from: u32| chunked_messages(from, 0, count * (from as usize % 3));
     pair.run(job, &format!("allgather of {count}"), nothing_to_reduce, |rank| {
         Memory::new(Crossing::Allgather).giving([given(rank)]).getting(pair.others(rank).map(given))
     });
 }
 
 fn alltoall(pair: Pair, job: &mut Job, count: usize) {
-    let given = |from: u32, to: u32| parcels(from, to, count * ((from + 2 * to) as usize % 3));
+    let given = |from: u32, to: u32| chunked_messages(from, to, count * ((from + 2 * to) as usize % 3));
     pair.run(job, &format!("alltoall of {count}"), nothing_to_reduce, |rank| {
         let others = pair.others(rank);
         let memory = Memory::new(Crossing::Alltoall).giving(others.clone().map(|to| given(rank, to)));
@@ -310,7 +310,7 @@ impl Masked {
     }
 
     fn try_all(&self, job: &mut Job, count: usize) {
-        let given = |from: u32, to: u32| parcels(from, to, count * ((from + 2 * to) as usize % 3));
+        let given = |from: u32, to: u32| chunked_messages(from, to, count * ((from + 2 * to) as usize % 3));
         let pair = self.pair;
         self.run(job, "barrier", nothing_to_reduce, |_| Memory::new(Crossing::Barrier));
         self.run(job, "allgather", nothing_to_reduce, |rank| {
@@ -340,7 +340,7 @@ impl Masked {
                     Root::Remote(_) => memory.getting([given(root, rank)]),
                 }
             });
-            let data = parcels(root, root, count);
+            let data = chunked_messages(root, root, count);
             self.run(job, "bcast", nothing_to_reduce, |rank| {
                 let named = pair.root(root, rank);
                 let memory = Memory::new(Crossing::Bcast { root: named, bytes: data.len() });

@@ -106,11 +106,11 @@ fn same_each_time(
     schedule: impl Fn(&Shape) -> Schedule,
 ) -> Vec<Vec<u8>> {
     let size = 1 + Numbers(seed).below(20);
-    let nesting = seats(seed, &mut Numbers(seed)).nesting(size).expect("seats are known");
+    let hierarchy = seats(seed, &mut Numbers(seed)).hierarchy(size).expect("seats are known");
     let bytes = 8 * given(size as usize);
     let inputs: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8 + 1; bytes]).collect();
     let run = |weather| {
-        let shape = |rank| Shape::new(Rank(rank), size).nested(nesting.clone());
+        let shape = |rank| Shape::new(Rank(rank), size).nested(hierarchy.clone());
         let schedules = (0..size).map(|rank| schedule(&shape(rank))).collect();
         Job::new(size, weather).run(schedules, &inputs, &vec![vec![0; 8 * got]; size as usize], bracket)
     };
@@ -122,9 +122,9 @@ fn same_each_time(
 /// The schedules of `nodes` nodes of `per_node` ranks each.
 fn by_node(nodes: u32, per_node: u32, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
     let runs = [Run { groups: nodes, size: per_node }];
-    let nesting = Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("sound"));
+    let hierarchy = Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, runs.to_vec())]).expect("sound"));
     let size = nodes * per_node;
-    (0..size).map(|rank| schedule(&Shape::new(Rank(rank), size).nested(nesting.clone()))).collect()
+    (0..size).map(|rank| schedule(&Shape::new(Rank(rank), size).nested(hierarchy.clone()))).collect()
 }
 
 #[test]

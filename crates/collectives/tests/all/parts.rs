@@ -15,8 +15,8 @@ use collectives::{
 #[test]
 fn two_packages_of_sixteen_are_crossed_once_where_that_costs() {
     let (near, far) = (TWO.shape(Costs::BUILT_IN), TWO.shape(costs(FAR)));
-    assert!(near.nesting().is_none() && near.nodes() == 1);
-    assert!(far.nodes() == 1 && far.nesting().is_some());
+    assert!(near.hierarchy().is_none() && near.nodes() == 1);
+    assert!(far.nodes() == 1 && far.hierarchy().is_some());
     let mut by_package = Vec::new();
     for collective in operations() {
         assert!(collective.candidates(&near).iter().all(|candidate| !is_by_part(candidate.name)));
@@ -85,7 +85,7 @@ fn narrower_parts_serve_within_wider_ones() {
     let machine = Machine { nodes: 2, packages: 2, numas: 1, caches: 4, each: 4 };
     let shape = machine.shape(costs("package 9000 2 8192 9000 2;cache 2000 0.5 16384 2000 0.5"));
     let all = [HierarchyLevel::Node, HierarchyLevel::Package, HierarchyLevel::Cache];
-    assert!(shape.nesting().expect("parts").kinds().map(|kind| kind.0).eq(all));
+    assert!(shape.hierarchy().expect("parts").kinds().map(|kind| kind.0).eq(all));
     let mut more_often = Vec::new();
     let lengths = (3..=20).map(|power| 1usize << power);
     let crossed_as_seldom_as_can_be = lengths.filter(|&bytes| {
@@ -105,13 +105,16 @@ fn narrower_parts_serve_within_wider_ones() {
 }
 
 fn sent_over(shape: &Shape, schedules: &[Schedule], border: HierarchyLevel) -> usize {
-    let nesting = shape.nesting().expect("parts are known");
+    let hierarchy = shape.hierarchy().expect("parts are known");
     let of_rank = |(rank, schedule): (u32, &Schedule)| -> usize {
         let sends = schedule.steps.iter().filter_map(|step| match step {
             Step::Send { to, from } => Some((*to, from.bytes)),
             _ => None,
         });
-        sends.filter(|(to, _)| nesting.border(Rank(rank), *to) == Some(border)).map(|(_, bytes)| bytes).sum()
+        sends
+            .filter(|(to, _)| hierarchy.border(Rank(rank), *to) == Some(border))
+            .map(|(_, bytes)| bytes)
+            .sum()
     };
     (0..).zip(schedules).map(of_rank).sum()
 }
@@ -128,7 +131,7 @@ fn schedules_fit_on_all_small_machines() {
         let machine = Machine { nodes: 1, packages, numas, caches, each };
         let root = Rank(size * 2 / 3);
         for (guide, bytes) in guided.into_iter().flat_map(|guide| [8, 40_000].map(|bytes| (guide, bytes))) {
-            let shape = Shape::new(Rank(0), size).guided_by(guide).nested(Arc::new(machine.nesting()));
+            let shape = Shape::new(Rank(0), size).guided_by(guide).nested(Arc::new(machine.hierarchy()));
             for collective in of_length(bytes, root) {
                 for candidate in collective.candidates(&shape) {
                     let schedules = of_all_like(&shape, |shape| {
@@ -144,9 +147,9 @@ fn schedules_fit_on_all_small_machines() {
 /// Ranks that share cores wait for these and not for packages.
 #[test]
 fn packages_do_not_count_where_cores_are_shared() {
-    let nesting = TWO.nesting().counting(&costs(FAR), Cores::Shared);
+    let hierarchy = TWO.hierarchy().counting(&costs(FAR), Cores::Shared);
     let shape = Shape::new(Rank(0), 32).on(Cores::Shared).guided_by(guide(costs(FAR)));
-    assert!(shape.nested(Arc::new(nesting)).nesting().is_none());
+    assert!(shape.nested(Arc::new(hierarchy)).hierarchy().is_none());
 }
 
 /// What goes by a collective segment within a node gives the same bits without one: short allreduces do not
@@ -174,7 +177,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn nesting(self) -> Hierarchy {
+    fn hierarchy(self) -> Hierarchy {
         let Machine { nodes, packages, numas, caches, each } = self;
         let counts = [nodes, packages, numas, caches];
         let size = counts.iter().product::<u32>() * each;
@@ -189,8 +192,8 @@ impl Machine {
     }
 
     fn shape(self, costs: Costs) -> Shape {
-        let nesting = self.nesting().counting(&costs, Cores::Own);
-        Shape::new(Rank(0), nesting.size()).guided_by(guide(costs)).nested(Arc::new(nesting))
+        let hierarchy = self.hierarchy().counting(&costs, Cores::Own);
+        Shape::new(Rank(0), hierarchy.size()).guided_by(guide(costs)).nested(Arc::new(hierarchy))
     }
 }
 

@@ -172,11 +172,11 @@ fn a_million_ranks_need_few_steps_and_no_room() {
 #[test]
 fn a_million_ranks_on_nodes_need_few_steps() {
     let (nodes, size) = ([Run { groups: 1 << 14, size: 64 }], 1 << 20);
-    let nesting =
+    let hierarchy =
         Arc::new(Hierarchy::new(&[], &[(HierarchyLevel::Node, nodes.to_vec())]).expect("equal nodes"));
     let sum = Operator { element_bytes: 8, commutative: true };
     for rank in [0, 1, 63, 64, 524_288, 777_777, size - 1] {
-        let shape = Shape::new(Rank(rank), size).nested(nesting.clone());
+        let shape = Shape::new(Rank(rank), size).nested(hierarchy.clone());
         for (schedule, scratch_bytes) in [
             (barrier(&shape), 0),
             (bcast(&shape, Rank(31), 1000), 0),
@@ -243,11 +243,11 @@ fn operations_of_two_are_one_message_each_way() {
                     [(Cores::Own, 1), (Cores::Shared, 1), (Cores::Own, 2), (Cores::Shared, 2)]
                 {
                     let nodes = [Run { groups: 2 / node, size: node }];
-                    let nesting = Arc::new(
+                    let hierarchy = Arc::new(
                         Hierarchy::new(&[], &[(HierarchyLevel::Node, nodes.to_vec())]).expect("equal nodes"),
                     );
                     for rank in 0..2 {
-                        let shape = Shape::new(Rank(rank), 2).on(cores).nested(nesting.clone());
+                        let shape = Shape::new(Rank(rank), 2).on(cores).nested(hierarchy.clone());
                         let schedule = collective.schedule(&shape);
                         let sent: Vec<usize> = sends(&schedule).collect();
                         let expected: Vec<usize> = expected[rank as usize].into_iter().collect();

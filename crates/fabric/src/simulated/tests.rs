@@ -122,7 +122,7 @@ fn a_process_dies_at_the_step_that_was_said_and_does_nothing_from_then_on() {
             let header = Header { words: [number; 6] };
             sent += u64::from(dying.post(Peer(1), &header, Payload::EMPTY) == Posted::Sent);
         }
-        let exposed = dying.expose(Peer(1), Payload::from(&[1u8; 8][..]));
+        let exposed = dying.register_memory(Peer(1), Payload::from(&[1u8; 8][..]));
         assert_eq!((sent, network.is_dead(Peer(0))), (step - 1, true));
         assert_eq!((network.steps(Peer(0)), exposed, network.exposures()), (step, Exposed::default(), 0));
         let mut heard = Heard(Vec::new(), Vec::new());

@@ -165,10 +165,10 @@ impl Config {
             self.rebuilt = Some(known.ok_or_else(|| wrong("WEFT_REBUILT", &value, "what weftrun writes"))?);
         }
         if let Some(value) = read("WEFT_FAILURES_FD") {
-            self.ledger = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
+            self.failure_log = Some(parse("WEFT_FAILURES_FD", &value, "a descriptor number")?);
         }
         if let Some(value) = read("WEFT_PULSES_FD") {
-            self.pulses = Some(parse("WEFT_PULSES_FD", &value, "a descriptor number")?);
+            self.liveness_descriptors = Some(parse("WEFT_PULSES_FD", &value, "a descriptor number")?);
         }
         if let Some(value) = read("WEFT_WAIT_STATES_FD") {
             self.wait_states = Some(parse("WEFT_WAIT_STATES_FD", &value, "a descriptor number")?);

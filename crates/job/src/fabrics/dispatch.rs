@@ -252,19 +252,19 @@ impl Fabric for Fabrics {
         FabricsBell::new(self.shm.as_ref(), self.tcp.as_ref(), self.libfabric.as_ref())
     }
 
-    fn expose(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
+    fn register_memory(&mut self, lane: Lane, memory: Payload<'_>) -> Exposed {
         crash::point();
         match (lane, &mut self.shm, &mut self.libfabric) {
-            (Lane::Shm(lane), Some(shm), _) => shm.expose(lane, memory),
-            (Lane::Libfabric(lane), _, Some(libfabric)) => libfabric.expose(lane, memory),
+            (Lane::Shm(lane), Some(shm), _) => shm.register_memory(lane, memory),
+            (Lane::Libfabric(lane), _, Some(libfabric)) => libfabric.register_memory(lane, memory),
             _ => Exposed::default(),
         }
     }
 
-    fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+    fn deregister_memory(&mut self, peer: Peer, exposed: Exposed) {
         // To shared memory it makes no difference, and nothing is exposed to a peer by two fabrics.
         if let Some(libfabric) = &mut self.libfabric {
-            libfabric.conceal(peer, exposed);
+            libfabric.deregister_memory(peer, exposed);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn inherited_segment(number: i32) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Where the descriptor is closed, or is of no such memory.
-pub fn inherited_ledger(number: i32, peers: u32) -> Result<FailureLog> {
+pub fn inherited_failure_log(number: i32, peers: u32) -> Result<FailureLog> {
     let file = inherited(number, "", "WEFT_FAILURES_FD")?;
     FailureLog::adopt(&file, peers).map_err(|error| segment_refused(&error))
 }
@@ -56,7 +56,7 @@ pub fn inherited_pipe(number: i32) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Where the descriptor is closed, or is of no such memory.
-pub fn begin_pulse(number: i32, peers: u32, here: Peer) -> Result<LivenessDescriptor> {
+pub fn begin_liveness_descriptor(number: i32, peers: u32, here: Peer) -> Result<LivenessDescriptor> {
     let file = inherited(number, "", "WEFT_PULSES_FD")?;
     LivenessDescriptor::begin(file, peers, here).map_err(|error| segment_refused(&error))
 }

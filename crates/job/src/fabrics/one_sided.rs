@@ -140,13 +140,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::fabrics::Place;
-    use crate::key_value_exchange::{Board, Exchange};
+    use crate::key_value_exchange::{Exchange, KeyValueStore};
 
     #[test]
     fn memory_of_ones_own_is_used_as_that_of_others() {
         let config = Config::default();
         let place = Place { here: Peer(0), ranks: 1, peers: 1, config: &config };
-        let mut exchange = Exchange::Board(Arc::new(Board::new(1)));
+        let mut exchange = Exchange::KeyValueStore(Arc::new(KeyValueStore::new(1)));
         let mut fabrics = Fabrics::open(&place, &mut exchange).unwrap().fabrics;
         let lane = fabrics.connect(Peer(0), &[]).unwrap();
         let (heap, room) = (Heap::new(64), Heap::new(8));

@@ -115,7 +115,7 @@ impl<L> Core<L> {
         for message in self.matching.whole_in(|context| context & !1 == own) {
             self.matching.take(message);
         }
-        self.relax();
+        self.resume_sending();
         self.lower_guard();
     }
 
@@ -131,7 +131,7 @@ impl<L> Core<L> {
     pub(super) fn drop_if_retired(&mut self, message: u32) {
         if self.matching.context_of_whole(message).is_some_and(|context| self.is_retired(context)) {
             self.matching.take(message);
-            self.relax();
+            self.resume_sending();
         }
     }
 
@@ -352,7 +352,7 @@ impl<L> Core<L> {
     pub(super) fn retract(&mut self, from: Peer, send: RequestId) {
         if let Some(unexpected) = self.matching.waiting_from(from, send) {
             self.matching.take(unexpected);
-            self.relax();
+            self.resume_sending();
             let done = Kind::Done { send, is_retracted: true };
             self.reply(from, done, Parcel::small(&[]), Then::Nothing);
         }

@@ -29,7 +29,7 @@ impl<L> Core<L> {
                 return self.reject(from, STRAY_CLEARANCE);
             }
         };
-        self.conceal(from, exposed);
+        self.deregister_memory(from, exposed);
         let then = Then::Complete(send);
         match source {
             Source::Row(payload) if !in_pieces => {

@@ -76,7 +76,7 @@ impl<L> Core<L> {
     }
 
     /// Notes that a payload is not read any more.
-    pub(crate) fn conceal(&mut self, peer: Peer, exposed: Exposed) {
+    pub(crate) fn deregister_memory(&mut self, peer: Peer, exposed: Exposed) {
         if exposed != Exposed::default() {
             self.concealed.push((peer, exposed));
         }
@@ -108,7 +108,7 @@ impl<L> Core<L> {
             }
             _ => return self.reject(from, "the end of a send that does not wait"),
         };
-        self.conceal(from, exposed);
+        self.deregister_memory(from, exposed);
         self.requests.complete(send, outcome);
     }
 

@@ -15,7 +15,7 @@ impl<F: Fabric> Engine<F> {
     #[cold]
     pub(super) fn receive_unexpected(&mut self, found: u32, target: Target) -> Receiving {
         let message = self.core.matching.take(found).expect("it was found a moment ago");
-        self.core.relax();
+        self.core.resume_sending();
         self.accept(message.envelope, message.from, message.body, Some(found), target)
     }
 

@@ -73,7 +73,7 @@ impl<L> Core<L> {
                 self.busy.retain(|&busy| busy != to);
             }
             if let Some(exposed) = exposed {
-                self.conceal(to, exposed);
+                self.deregister_memory(to, exposed);
             }
             return self.requests.complete(send, Outcome::cancelled());
         }

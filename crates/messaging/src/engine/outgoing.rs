@@ -44,16 +44,16 @@ impl<F: Fabric> Engine<F> {
         let (send, kind, payload, then) = if eager && signature == 0 {
             // Nobody can have matched it before it is gone, whatever a peer says.
             let send = self.core.requests.insert(State::Queued { to });
-            let parcel = self.core.whole(source);
+            let chunked_message = self.core.whole(source);
             (
                 send,
                 Kind::Synchronous(envelope, send),
-                parcel,
+                chunked_message,
                 Then::AwaitReceiver(send, envelope.context, envelope.tag),
             )
         } else {
             let exposed = match &source {
-                Source::Row(payload) => self.fabric.expose(link.lane, *payload),
+                Source::Row(payload) => self.fabric.register_memory(link.lane, *payload),
                 Source::Made(_) => Exposed::default(),
             };
             let is_attended = mode == Mode::Blocking;
@@ -61,7 +61,7 @@ impl<F: Fabric> Engine<F> {
             let Envelope { context, tag, .. } = envelope;
             let waiting = State::AwaitingReceiver { to, source, exposed, context, tag, retracted: None };
             let send = self.core.requests.insert(waiting);
-            (send, Kind::Request(envelope, send), offer.parcel(), Then::Nothing)
+            (send, Kind::Request(envelope, send), offer.chunked_message(), Then::Nothing)
         };
         self.core.enqueue(to, Outgoing { header: kind.header(), payload, taken: None, then });
         self.pump();
@@ -212,7 +212,7 @@ fn withhold<F: Fabric>(
     };
     let (Then::Complete(send), None) = (outgoing.then, outgoing.taken) else { return None };
     let (source, exposed) = match &outgoing.payload {
-        Parcel::User(payload) => (Source::Row(*payload), fabric.expose(lane, *payload)),
+        Parcel::User(payload) => (Source::Row(*payload), fabric.register_memory(lane, *payload)),
         Parcel::Packed(heap) => (Source::Made(Box::new(Packed(heap.clone()))), Exposed::default()),
         Parcel::Small { .. } | Parcel::Pieces(_) => return None,
     };
@@ -223,7 +223,7 @@ fn withhold<F: Fabric>(
     }
     *outgoing = Outgoing {
         header: Kind::Request(envelope, send).header(),
-        payload: offer.parcel(),
+        payload: offer.chunked_message(),
         taken: None,
         then: Then::Nothing,
     };

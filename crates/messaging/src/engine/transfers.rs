@@ -30,7 +30,7 @@ impl<F: Fabric> Engine<F> {
         }
         // Behind whatever may have lost a peer: who was told that a send is over may take the memory away.
         while let Some((peer, exposed)) = self.core.concealed.pop() {
-            self.fabric.conceal(peer, exposed);
+            self.fabric.deregister_memory(peer, exposed);
         }
         if !self.core.busy.is_empty() {
             self.pump();

@@ -86,7 +86,7 @@ impl Communicator {
     /// A tag for a nonblocking operation: many may be under way.
     pub(super) fn next_nonblocking_tag(&self) -> i32 {
         let number = self.inner.nonblocking.fetch_add(1, Ordering::Relaxed);
-        self.tell_board();
+        self.tell_segment();
         (TAGS + number % NONBLOCKING_TAGS) as i32
     }
 

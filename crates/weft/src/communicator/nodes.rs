@@ -14,18 +14,18 @@ use crate::group::Group;
 /// The members by node and by the parts of nodes; none where all sit together, or each on a node of its own.
 /// Where `nodes` are none, all members are on one. What each has for itself is told all the same: who does
 /// not know of packages takes all ranks of a node for near.
-pub(super) fn nesting(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Hierarchy> {
+pub(super) fn hierarchy(group: &Group, nodes: Option<&NodeMap>, parts: Option<&Parts>) -> Option<Hierarchy> {
     let peers: Vec<Peer> = group.peers().collect();
     let parts = parts.map(Parts::kinds).unwrap_or_default().iter().map(|(border, map)| (*border, map));
     let maps: Vec<(HierarchyLevel, &NodeMap)> =
         nodes.map(|nodes| (HierarchyLevel::Node, nodes)).into_iter().chain(parts).collect();
     let kinds: Vec<HierarchyLevel> = maps.iter().map(|(border, _)| *border).collect();
-    let nesting = Hierarchy::by_parts(group.size(), &kinds, |rank, kind| {
+    let hierarchy = Hierarchy::by_parts(group.size(), &kinds, |rank, kind| {
         let map = maps.iter().find(|(border, _)| *border == kind)?.1;
         map.node(peers[rank as usize].0)
     })?;
-    let is_short = nesting.is_straight() || nesting.size() as usize <= LISTED_MAX;
-    (nesting.widest().is_some() && nesting.nodes() < nesting.size() && is_short).then_some(nesting)
+    let is_short = hierarchy.is_straight() || hierarchy.size() as usize <= LISTED_MAX;
+    (hierarchy.widest().is_some() && hierarchy.nodes() < hierarchy.size() && is_short).then_some(hierarchy)
 }
 
 /// Members of nodes that do not hold consecutive ranks are listed, at eight bytes each, up to so many.
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn members_are_found_on_their_nodes() {
         let world = |size| Group::world(size);
-        let by_node = |group: &Group, nodes: &NodeMap| nesting(group, Some(nodes), None);
+        let by_node = |group: &Group, nodes: &NodeMap| hierarchy(group, Some(nodes), None);
         let blocked = by_node(&world(6), &map("(vector,(0,2,3))", 6)).expect("two nodes");
         assert_eq!((blocked.nodes(), blocked.is_straight()), (2, true));
         assert_eq!((0..6).map(|rank| blocked.node(Rank(rank))).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn where_nodes_do_not_matter_nothing_is_kept() {
-        let by_node = |group: &Group, nodes: &NodeMap| nesting(group, Some(nodes), None);
+        let by_node = |group: &Group, nodes: &NodeMap| hierarchy(group, Some(nodes), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,4))", 4)), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,4,1))", 4)), None);
-        assert_eq!(nesting(&Group::world(4), None, None), None);
+        assert_eq!(hierarchy(&Group::world(4), None, None), None);
         let packages = Parts::parse("package (vector,(0,4,1))", 4).unwrap();
         let packages =
-            nesting(&Group::world(4), None, Some(&packages)).expect("each on a package of its own");
+            hierarchy(&Group::world(4), None, Some(&packages)).expect("each on a package of its own");
         assert_eq!(packages.kinds().collect::<Vec<_>>(), [(HierarchyLevel::Package, 4)]);
         assert_eq!(by_node(&Group::of([0, 3].map(Peer)), &map("(vector,(0,2,2))", 4)), None);
         assert_eq!(by_node(&Group::world(4), &map("(vector,(0,1,2))", 2)), None, "a map of fewer");
@@ -107,7 +107,7 @@ mod tests {
             };
             let results = run_threads(12, &config, |session| {
                 let world = session.world();
-                let known = world.shape().nesting().map(|nesting| nesting.kinds().collect::<Vec<_>>());
+                let known = world.shape().hierarchy().map(|hierarchy| hierarchy.kinds().collect::<Vec<_>>());
                 (known.unwrap_or_default(), are_right(&world))
             })
             .unwrap();
@@ -149,7 +149,10 @@ mod tests {
         let results = run_threads(12, &config, |session| {
             session.process().set_nodes(map("(vector,(0,2,6))", 12));
             let world = session.world();
-            (world.shape().nesting().map(|nesting| nesting.kinds().collect::<Vec<_>>()), are_right(&world))
+            (
+                world.shape().hierarchy().map(|hierarchy| hierarchy.kinds().collect::<Vec<_>>()),
+                are_right(&world),
+            )
         })
         .unwrap();
         let kinds =
@@ -171,7 +174,7 @@ mod tests {
             let results = run_threads(6, &Config::default(), |session| {
                 session.process().set_nodes(map(text, 6));
                 let world = session.world();
-                let way = world.shape().nesting().map(Hierarchy::nodes);
+                let way = world.shape().hierarchy().map(Hierarchy::nodes);
                 let sum = world.all_reduce(&[u64::from(world.rank().0), 1], Operator::Sum).unwrap();
                 let mut told = [if world.rank() == Rank(4) { 77u32 } else { 0 }];
                 world.broadcast(&mut told, Rank(4)).unwrap();

@@ -110,9 +110,9 @@ impl Communicator {
             return Some(self.start_masked(&recovered, masked, buffers, combining, tag, called));
         }
         if let (None, None) = (tag, &called)
-            && let Some(next) = self.next_on_board(collective)
+            && let Some(next) = self.next_on_segment(collective)
         {
-            return self.start_by_board(next, buffers, combining);
+            return self.start_by_segment(next, buffers, combining);
         }
         Some(self.start_by_messages(collective, buffers, combining, tag, called))
     }

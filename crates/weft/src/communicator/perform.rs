@@ -32,11 +32,11 @@ impl Communicator {
     #[cold]
     fn nested(&self, shape: Shape) -> Shape {
         let process = &self.inner.process;
-        let find = || nodes::nesting(self.group(), process.nodes(), process.parts());
+        let find = || nodes::hierarchy(self.group(), process.nodes(), process.parts());
         let counting = || Some(Arc::new(find()?.counting(&process.guide().costs, process.cores())));
-        match self.inner.nesting.get_or_init(counting) {
+        match self.inner.hierarchy.get_or_init(counting) {
             None => shape.over_nodes(if self.is_on_one_node() { 1 } else { self.size() }),
-            Some(nesting) => shape.nested(nesting.clone()),
+            Some(hierarchy) => shape.nested(hierarchy.clone()),
         }
     }
 
@@ -90,7 +90,7 @@ impl Communicator {
             let masked = collective.masked(&recovered.ranks);
             return self.perform_masked(&recovered, masked, input, output, combining);
         }
-        if let Some(done) = self.perform_by_board(collective, input, &mut output, combining) {
+        if let Some(done) = self.perform_by_segment(collective, input, &mut output, combining) {
             return self.counted(done);
         }
         let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
@@ -116,7 +116,7 @@ impl Communicator {
             return self.perform_masked(&recovered, masked, input, output, combining);
         }
         let mut output = output;
-        if let Some(done) = self.perform_uneven_by_board(listed, input, &mut output, combining) {
+        if let Some(done) = self.perform_uneven_by_segment(listed, input, &mut output, combining) {
             return self.counted(done);
         }
         let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
@@ -206,7 +206,7 @@ impl Communicator {
     #[inline]
     pub(super) fn next_tag(&self) -> i32 {
         let number = self.inner.sequence.fetch_add(1, Ordering::Relaxed);
-        self.tell_board();
+        self.tell_segment();
         (number % TAGS) as i32
     }
 }

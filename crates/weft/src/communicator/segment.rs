@@ -52,7 +52,7 @@ use crate::recent::Kind;
 
 /// A collective segment, and how far this member is on it.
 pub(super) struct SegmentHandle {
-    board: CollectiveSegment,
+    segment: CollectiveSegment,
     /// Who has failed of the members.
     failures: Failures,
     standing: Arc<Standing>,
@@ -75,13 +75,13 @@ pub(super) type Founded = Result<Option<Box<SegmentHandle>>>;
 #[derive(Clone, Copy)]
 pub(super) struct CommunicatorMember<'a> {
     of: &'a Communicator,
-    bulletin: &'a SegmentHandle,
+    handle: &'a SegmentHandle,
 }
 
 impl Communicator {
     /// Does an operation on the collective segment, if there is to be one and it fits. `None`: nothing has
     /// happened.
-    pub(super) fn perform_by_board(
+    pub(super) fn perform_by_segment(
         &self,
         collective: Collective,
         input: Payload<'static>,
@@ -119,7 +119,7 @@ impl Communicator {
     }
 
     /// Exchanges with the neighbours, where there are two members and it fits. `None`: nothing has happened.
-    pub(super) fn perform_around_by_board(
+    pub(super) fn perform_around_by_segment(
         &self,
         neighbourhood: &Neighbourhood,
         surround: Surround<'_>,
@@ -137,7 +137,7 @@ impl Communicator {
     /// Does an operation with blocks that differ in length on the collective segment. `None`: nothing has
     /// happened.
     #[inline]
-    pub(super) fn perform_uneven_by_board(
+    pub(super) fn perform_uneven_by_segment(
         &self,
         listed: Listed<'_>,
         input: Payload<'static>,
@@ -196,11 +196,11 @@ impl Communicator {
         if let Some(mut recent) = self.inner.recent.try_hold() {
             *recent = crate::recent::Recent::default();
         }
-        if let Some(Ok(Some(bulletin))) = self.inner.bulletin.get() {
-            bulletin.begun.no_more.store(true, Ordering::SeqCst);
+        if let Some(Ok(Some(handle))) = self.inner.handle.get() {
+            handle.begun.no_more.store(true, Ordering::SeqCst);
             // Who holds it now leaves the collective segment itself.
-            if let Some(mut turn) = bulletin.turn.try_hold() {
-                bulletin.end(&mut turn);
+            if let Some(mut turn) = handle.turn.try_hold() {
+                handle.end(&mut turn);
             }
         }
     }
@@ -221,18 +221,18 @@ impl Communicator {
         if self.inner.standing.is_closed() {
             return None;
         }
-        let founded = match self.inner.bulletin.get() {
+        let founded = match self.inner.handle.get() {
             Some(known) => known,
-            None => self.found_bulletin(at_once)?,
+            None => self.found_handle(at_once)?,
         };
-        let bulletin = match founded {
-            Ok(bulletin) => bulletin.as_deref()?,
+        let handle = match founded {
+            Ok(handle) => handle.as_deref()?,
             Err(lost) => return Some(Err(lost.clone())),
         };
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
-        let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
+        let Some(mut turn) = handle.turn.try_hold() else { return self.turn_is_held(handle).map(Err) };
         let done = {
-            let mut visit = SegmentOperation::enter(self.on(bulletin), &mut turn, flow, bytes)?;
+            let mut visit = SegmentOperation::enter(self.on(handle), &mut turn, flow, bytes)?;
             visit.begin().and_then(|()| carry(&mut visit))
         };
         // Another thread that puts the collective segment away finds the turn free: to word an error may take
@@ -242,8 +242,8 @@ impl Communicator {
     }
 
     #[inline(always)]
-    fn on<'a>(&'a self, bulletin: &'a SegmentHandle) -> CommunicatorMember<'a> {
-        CommunicatorMember { of: self, bulletin }
+    fn on<'a>(&'a self, handle: &'a SegmentHandle) -> CommunicatorMember<'a> {
+        CommunicatorMember { of: self, handle }
     }
 
     /// The error of an operation on the collective segment that has failed.
@@ -301,8 +301,8 @@ impl Communicator {
     /// Another thread is in an operation, which is an error; or it takes the collective segment away, and
     /// what there is to do goes by messages.
     #[cold]
-    pub(super) fn turn_is_held(&self, bulletin: &SegmentHandle) -> Option<Error> {
-        (!bulletin.begun.no_more.load(Ordering::SeqCst)).then(|| self.two_at_once())
+    pub(super) fn turn_is_held(&self, handle: &SegmentHandle) -> Option<Error> {
+        (!handle.begun.no_more.load(Ordering::SeqCst)).then(|| self.two_at_once())
     }
 
     /// What came from a member is not what was to come.
@@ -324,47 +324,49 @@ impl Communicator {
     /// The collective segment, if there is to be one: rank 0 takes one and tells the others, when a few
     /// operations that could have gone by it have shown that it is worth its memory.
     #[cold]
-    fn found_bulletin(&self, at_once: bool) -> Option<&Founded> {
+    fn found_handle(&self, at_once: bool) -> Option<&Founded> {
         let inner = &*self.inner;
-        if !self.may_have_board() {
-            return Some(inner.bulletin.get_or_init(|| Ok(None)));
+        if !self.may_have_segment() {
+            return Some(inner.handle.get_or_init(|| Ok(None)));
         }
-        if !at_once && inner.before_bulletin.fetch_add(1, Ordering::Relaxed) < OPERATIONS_BEFORE {
+        if !at_once && inner.before_handle.fetch_add(1, Ordering::Relaxed) < OPERATIONS_BEFORE {
             return None;
         }
-        Some(inner.bulletin.get_or_init(|| self.join_board()))
+        Some(inner.handle.get_or_init(|| self.join_segment()))
     }
 
     /// Whether a collective segment serves; the same at all members.
-    fn may_have_board(&self) -> bool {
+    fn may_have_segment(&self) -> bool {
         let process = self.process();
         (2..=MEMBERS_MAX).contains(&self.size())
-            && process.boards().is_some()
+            && process.segments().is_some()
             && !process.guide().is_forced()
             && !process.checks()
             && self.is_on_one_node()
     }
 
-    fn join_board(&self) -> Founded {
-        let Some(boards) = self.process().boards() else { return Ok(None) };
-        let number = self.agree_on_board(boards)?;
-        let Some(board) = boards.join(number, self.rank().0, self.group().iter()) else { return Ok(None) };
+    fn join_segment(&self) -> Founded {
+        let Some(segments) = self.process().segments() else { return Ok(None) };
+        let number = self.agree_on_segment(segments)?;
+        let Some(segment) = segments.join(number, self.rank().0, self.group().iter()) else {
+            return Ok(None);
+        };
         let threads = if self.process().is_shared() { Threads::Many } else { Threads::One };
         let (failures, standing) = (self.process().failures().clone(), Arc::clone(&self.inner.standing));
         let turn = Lock::new(threads, SegmentState::default());
         let (begun, since, by_messages_before) =
             (Begun::default(), Instant::now(), self.by_messages_at_all());
-        let bulletin = SegmentHandle { board, failures, standing, turn, begun, since, by_messages_before };
-        Ok(Some(Box::new(bulletin)))
+        let handle = SegmentHandle { segment, failures, standing, turn, begun, since, by_messages_before };
+        Ok(Some(Box::new(handle)))
     }
 
     /// The number of the collective segment that rank 0 has taken. It tells each member by a message of its
     /// own: whoever has died then, all who live know of the collective segment, as long as rank 0 does; the
     /// operation itself tells of the lost one.
-    fn agree_on_board(&self, boards: &CollectiveSegments) -> Result<u32> {
+    fn agree_on_segment(&self, segments: &CollectiveSegments) -> Result<u32> {
         let (context, tag, source) = (self.collective_context(), self.next_tag(), Rank(0));
         if self.rank() != source {
-            let mut number = [NO_BOARD];
+            let mut number = [NO_SEGMENT];
             let (pattern, expected) =
                 (Pattern { context, source: Some(source), tag: Some(tag) }, size_of_val(&number));
             let from = self.group().peer(source);
@@ -372,7 +374,7 @@ impl Communicator {
             judge(&outcome, source, Activity::Receiving, expected).map_err(|failed| self.told(&failed))?;
             return Ok(number[0]);
         }
-        let number = [boards.found(self.size()).unwrap_or(NO_BOARD)];
+        let number = [segments.found(self.size()).unwrap_or(NO_SEGMENT)];
         let tell = |to| {
             let sent =
                 self.process().send(to, Envelope { context, source, tag }, reading(&number), Mode::Standard);
@@ -391,7 +393,7 @@ impl<'a> SegmentMember for CommunicatorMember<'a> {
 
     #[inline(always)]
     fn slots(&self) -> &CollectiveSegment {
-        &self.bulletin.board
+        &self.handle.segment
     }
 
     #[inline(always)]
@@ -421,16 +423,16 @@ impl<'a> SegmentMember for CommunicatorMember<'a> {
         owes: Option<&dyn Fn(Rank) -> Option<usize>>,
         so: &dyn Fn(&CollectiveSegment) -> bool,
     ) -> std::result::Result<(), Fault> {
-        let (comm, board) = (self.of, &self.bulletin.board);
-        let stage = CollectiveProgress { number, by_messages: comm.by_messages(self.bulletin) };
-        if owes.is_some() && !board.owes() {
-            board.stand(written);
+        let (comm, segment) = (self.of, &self.handle.segment);
+        let stage = CollectiveProgress { number, by_messages: comm.by_messages(self.handle) };
+        if owes.is_some() && !segment.owes() {
+            segment.stand(written);
         }
-        board.await_others();
+        segment.await_others();
         let ended = comm.process().until_seen(
             |_| self.waits_for(number, owes),
             |engine| {
-                if so(board) {
+                if so(segment) {
                     return Some(Ok(()));
                 }
                 if let Some(failure) = engine.closed(comm.collective_context()) {
@@ -441,9 +443,9 @@ impl<'a> SegmentMember for CommunicatorMember<'a> {
         );
         if owes.is_none() && ended.is_err() {
             // Its slot is owed for ever: nobody learns anything any more from where this member stands.
-            board.owe();
+            segment.owe();
         }
-        board.await_no_more();
+        segment.await_no_more();
         ended
     }
 
@@ -457,18 +459,18 @@ impl<'a> SegmentMember for CommunicatorMember<'a> {
 
     #[inline(always)]
     fn leave(self, number: u32) {
-        self.bulletin.leave(number);
+        self.handle.leave(number);
     }
 
     #[inline(always)]
     fn is_over(self, turn: &mut SegmentState) {
-        if self.bulletin.begun.no_more.load(Ordering::Relaxed) {
-            self.bulletin.end(turn);
+        if self.handle.begun.no_more.load(Ordering::Relaxed) {
+            self.handle.end(turn);
         }
     }
 
     fn now_ns(self) -> u64 {
-        self.bulletin.since.elapsed().as_nanos() as u64
+        self.handle.since.elapsed().as_nanos() as u64
     }
 
     fn second_cache_bytes(self) -> Option<usize> {
@@ -480,10 +482,10 @@ impl CommunicatorMember<'_> {
     /// Those whose slots are not there, or that have not consumed what was before.
     #[cold]
     fn waits_for(self, number: u32, owes: Option<&dyn Fn(Rank) -> Option<usize>>) -> WaitsFor {
-        let (board, last) = (&self.bulletin.board, number.wrapping_sub(1));
+        let (segment, last) = (&self.handle.segment, number.wrapping_sub(1));
         let is_awaited = |&from: &Rank| match owes {
-            Some(owes) => owes(from).is_some() && !board.has(from.0, number),
-            None => self.size() == 2 || is_before(board.consumed(from.0), last),
+            Some(owes) => owes(from).is_some() && !segment.has(from.0, number),
+            None => self.size() == 2 || is_before(segment.consumed(from.0), last),
         };
         WaitsFor::members(self.of, others(self.rank(), self.size()).filter(is_awaited))
     }
@@ -499,7 +501,7 @@ impl SegmentHandle {
     /// How many members the collective segment has.
     #[inline(always)]
     pub(super) fn members(&self) -> u32 {
-        self.board.members()
+        self.segment.members()
     }
 
     /// No operation follows.
@@ -520,23 +522,23 @@ impl SegmentHandle {
     fn quit(&self) {
         let members = self.standing.members();
         let dead = self.failures.of(&self.standing).into_iter().filter_map(|peer| members.rank(peer));
-        self.board.leave(&dead.map(|Rank(place)| place).collect::<Vec<_>>());
+        self.segment.leave(&dead.map(|Rank(place)| place).collect::<Vec<_>>());
     }
 
     /// This member is through with the operation.
     #[inline(always)]
     fn leave(&self, number: u32) {
         if self.begun.is_busy() {
-            self.begun.left(&self.board, number);
+            self.begun.left(&self.segment, number);
         } else {
-            self.board.consume(number);
+            self.segment.consume(number);
         }
         // A member some slots ahead may sleep until this one is through.
-        self.board.wake();
+        self.segment.wake();
     }
 }
 
 /// Before so many operations a collective segment is not worth its memory.
 const OPERATIONS_BEFORE: u32 = 3;
 /// What rank 0 says where no collective segment is to be had.
-const NO_BOARD: u32 = u32::MAX;
+const NO_SEGMENT: u32 = u32::MAX;

@@ -271,7 +271,7 @@ impl Communicator {
             return recovered.living.perform_around(surround, input, output);
         }
         let neighbourhood = self.neighbourhood()?;
-        if let Some(done) = self.perform_around_by_board(neighbourhood, surround, input, &mut output) {
+        if let Some(done) = self.perform_around_by_segment(neighbourhood, surround, input, &mut output) {
             return self.counted(done);
         }
         let Surround::Even(around) = surround else {

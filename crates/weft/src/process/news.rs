@@ -46,8 +46,9 @@ impl Process {
         let mut tellers = lock(&news.tellers);
         tellers.retain(is_open);
         // Who fails from here on is told by those who watch.
-        let is_news = |ledger: &Arc<FailureLog>| ledger.count() != self.read.load(Ordering::Relaxed);
-        if self.ledger.as_ref().is_some_and(is_news) {
+        let is_news =
+            |failure_log: &Arc<FailureLog>| failure_log.count() != self.read.load(Ordering::Relaxed);
+        if self.failure_log.as_ref().is_some_and(is_news) {
             let _ = (&teller).write(&NEWS);
         }
         tellers.push(teller);
@@ -64,8 +65,8 @@ pub(super) struct News {
 impl News {
     fn begin(process: &Process) -> std::io::Result<News> {
         let tellers = Arc::default();
-        let watcher = match &process.ledger {
-            Some(ledger) => Some(Watcher::begin(ledger, process.here, &tellers)?),
+        let watcher = match &process.failure_log {
+            Some(failure_log) => Some(Watcher::begin(failure_log, process.here, &tellers)?),
             None => {
                 let tellers = Arc::clone(&tellers);
                 process.failures.tell(move || tell(&tellers));
@@ -88,7 +89,7 @@ impl Drop for News {
 
 /// The thread that sleeps on the failure log, until this is dropped.
 struct Watcher {
-    ledger: Arc<FailureLog>,
+    failure_log: Arc<FailureLog>,
     here: Peer,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -97,13 +98,13 @@ struct Watcher {
 
 impl Watcher {
     fn begin(
-        ledger: &Arc<FailureLog>,
+        failure_log: &Arc<FailureLog>,
         here: Peer,
         tellers: &Arc<Mutex<Vec<UnixStream>>>,
     ) -> std::io::Result<Watcher> {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (watched, tellers, ends) = (Arc::clone(ledger), Arc::clone(tellers), Arc::clone(&is_over));
-        let mut seen = ledger.count();
+        let (watched, tellers, ends) = (Arc::clone(failure_log), Arc::clone(tellers), Arc::clone(&is_over));
+        let mut seen = failure_log.count();
         let _no_signals = NoSignals::begin();
         let builder = std::thread::Builder::new().name("weft-failures".into()).stack_size(STACK_BYTES);
         let thread = builder.spawn(move || {
@@ -116,8 +117,8 @@ impl Watcher {
                 }
             }
         })?;
-        let (ledger, beginner) = (Arc::clone(ledger), std::process::id());
-        Ok(Watcher { ledger, here, is_over, thread: Some(thread), beginner })
+        let (failure_log, beginner) = (Arc::clone(failure_log), std::process::id());
+        Ok(Watcher { failure_log, here, is_over, thread: Some(thread), beginner })
     }
 }
 
@@ -128,7 +129,7 @@ impl Drop for Watcher {
         self.is_over.store(true, Ordering::SeqCst);
         // Who was about to sleep has not heard it, and is told again.
         loop {
-            self.ledger.rouse(self.here);
+            self.failure_log.rouse(self.here);
             if thread.is_finished() {
                 break;
             }

@@ -15,18 +15,18 @@ use crate::group::Group;
 impl Process {
     /// From now on the launcher's failure log is looked at by who waits, and who sleeps is woken for it if
     /// that can be.
-    pub(crate) fn read_from(&mut self, ledger: FailureLog) -> Result<()> {
-        self.is_rung = match ledger.pipe() {
+    pub(crate) fn read_from(&mut self, failure_log: FailureLog) -> Result<()> {
+        self.is_rung = match failure_log.pipe() {
             None => self.heap.is_some(),
             Some(number) => self.bell.hear(inherited_pipe(number)?),
         };
-        self.ledger = Some(Arc::new(ledger));
+        self.failure_log = Some(Arc::new(failure_log));
         Ok(())
     }
 
     /// From now on the launcher sees when this process ends.
-    pub(crate) fn is_watched_by(&self, pulse: LivenessDescriptor) {
-        *lock(&self.pulse) = Some(pulse);
+    pub(crate) fn is_watched_by(&self, liveness_descriptor: LivenessDescriptor) {
+        *lock(&self.liveness_descriptor) = Some(liveness_descriptor);
     }
 
     /// What is known of failures here.
@@ -39,7 +39,7 @@ impl Process {
     #[inline]
     #[must_use]
     pub fn is_told_of_failures(&self) -> bool {
-        self.ledger.is_some()
+        self.failure_log.is_some()
     }
 
     /// One call of the engine that others may wait for.
@@ -51,15 +51,15 @@ impl Process {
     pub(crate) fn notice_failures(&self) {
         let mut engine = self.hold();
         self.turn(&mut engine);
-        self.read_ledger(&mut engine);
+        self.read_failure_log(&mut engine);
     }
 
     /// Looks at the failure log, for who has waited or asked in vain; true where it has told something.
     #[inline]
-    pub(super) fn read_ledger(&self, engine: &mut Engine<Fabrics>) -> bool {
-        match &self.ledger {
-            Some(ledger) if ledger.count() != self.read.load(Ordering::Relaxed) => {
-                self.read_on(engine, ledger);
+    pub(super) fn read_failure_log(&self, engine: &mut Engine<Fabrics>) -> bool {
+        match &self.failure_log {
+            Some(failure_log) if failure_log.count() != self.read.load(Ordering::Relaxed) => {
+                self.read_on(engine, failure_log);
                 true
             }
             _ => false,
@@ -67,10 +67,10 @@ impl Process {
     }
 
     #[cold]
-    fn read_on(&self, engine: &mut Engine<Fabrics>, ledger: &FailureLog) {
-        let count = ledger.count();
+    fn read_on(&self, engine: &mut Engine<Fabrics>, failure_log: &FailureLog) {
+        let count = failure_log.count();
         let first = self.read.swap(count, Ordering::Relaxed);
-        let failed: Vec<Peer> = (first..count).filter_map(|at| ledger.peer(at)).collect();
+        let failed: Vec<Peer> = (first..count).filter_map(|at| failure_log.peer(at)).collect();
         // What they have sent is here by now, and comes first.
         engine.receive_what_is_left();
         for peer in failed {

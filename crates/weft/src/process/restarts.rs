@@ -40,7 +40,7 @@ impl Process {
     /// they can be reached. All who live ask for the same under one number, and get one answer: the ranks
     /// with the new processes, or nothing where they cannot be started.
     pub(crate) fn rebuild(&self, asked: u64, ranks: &[u32], facts: &str) -> Option<Vec<(u32, Peer)>> {
-        if self.restarts.allowed == 0 || self.ledger.is_none() {
+        if self.restarts.allowed == 0 || self.failure_log.is_none() {
             return None;
         }
         // A launcher that is gone ends this process while it waits.
@@ -58,7 +58,7 @@ impl Process {
     }
 
     fn answered(&self, asked: u64) -> Option<Vec<(u32, Peer)>> {
-        let ledger = self.ledger.as_ref()?;
-        self.until_seen(|_| super::WaitsFor::Unknown, |_| ledger.answer(asked))
+        let failure_log = self.failure_log.as_ref()?;
+        self.until_seen(|_| super::WaitsFor::Unknown, |_| failure_log.answer(asked))
     }
 }

@@ -83,7 +83,7 @@ impl Process {
                 if happened > 0 && waiting.long.is_some() {
                     self.wait_goes_on(&mut waiting.long);
                 }
-                if self.read_ledger(&mut engine) {
+                if self.read_failure_log(&mut engine) {
                     // What it has told may be what is waited for, and nobody rings for it again.
                     looks_left = self.looks;
                     continue;
@@ -301,7 +301,7 @@ impl Process {
     }
 
     fn sleep_max(&self) -> Duration {
-        if self.ledger.is_some() && !self.is_rung { NAP } else { SLEEP_MAX }
+        if self.failure_log.is_some() && !self.is_rung { NAP } else { SLEEP_MAX }
     }
 
     #[cold]

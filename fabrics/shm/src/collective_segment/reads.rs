@@ -27,8 +27,9 @@ impl CollectiveSegment {
         if !self.pull || self.members() != 2 {
             return REFUSED;
         }
-        let sitter = self.seats[1 - self.places.here() as usize].sitter(self.segment.memory());
-        sitter.filter(cma::can_read).map_or(REFUSED, |sitter| sitter.pid)
+        let slot_owner =
+            self.process_slots[1 - self.places.here() as usize].slot_owner(self.segment.memory());
+        slot_owner.filter(cma::can_read).map_or(REFUSED, |slot_owner| slot_owner.pid)
     }
 
     /// Fills `into` from that address of the other one's memory; false where that is refused. The address is

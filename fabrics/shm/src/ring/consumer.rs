@@ -6,7 +6,7 @@ use super::spot::{Span, Spot, units};
 use super::{Arrival, KIND_MASK, KIND_SHIFT, Kind, Look, Piece, Wild};
 use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape,
-    parcel_piece_bytes,
+    chunked_message_piece_bytes,
 };
 use crate::memory::{Memory, Use};
 use crate::single_slot::Shelf;
@@ -23,10 +23,10 @@ pub struct Consumer {
     units_unpublished: u32,
     /// Where the next piece stands of a chunked eager message that has begun; 0 where none has. And on which
     /// large-message buffer it is.
-    pub(super) parcel: usize,
-    pub(super) shelf: Shelf,
+    pub(super) chunked_message: usize,
+    pub(super) large_buffer: Shelf,
     /// How long its pieces are.
-    pub(super) parcel_piece_bytes: u32,
+    pub(super) chunked_message_piece_bytes: u32,
 }
 
 impl Consumer {
@@ -38,21 +38,21 @@ impl Consumer {
             bytes_left: 0,
             lines_unpublished: 0,
             units_unpublished: 0,
-            parcel: 0,
-            shelf: Shelf::Mailbox,
-            parcel_piece_bytes: 0,
+            chunked_message: 0,
+            large_buffer: Shelf::Mailbox,
+            chunked_message_piece_bytes: 0,
         }
     }
 
     /// On which large-message buffer the chunked eager message stands whose first piece is at the front, and
     /// up to where.
-    pub fn parcel_begun(&self) -> Option<(Shelf, usize)> {
-        (self.parcel != 0).then_some((self.shelf, self.parcel + self.bytes_left))
+    pub fn chunked_message_begun(&self) -> Option<(Shelf, usize)> {
+        (self.chunked_message != 0).then_some((self.large_buffer, self.chunked_message + self.bytes_left))
     }
 
     /// From which large-message buffer a chunked eager message has come whole since this was asked.
-    pub fn takes_parcel(&mut self) -> Option<Shelf> {
-        (self.bytes_left == 0 && std::mem::take(&mut self.parcel) != 0).then_some(self.shelf)
+    pub fn takes_chunked_message(&mut self) -> Option<Shelf> {
+        (self.bytes_left == 0 && std::mem::take(&mut self.chunked_message) != 0).then_some(self.large_buffer)
     }
 
     /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at`
@@ -66,7 +66,7 @@ impl Consumer {
     pub fn front(
         &mut self,
         memory: &impl Memory,
-        parcels_at: [Option<usize>; 2],
+        chunked_messages_at: [Option<usize>; 2],
     ) -> Result<Option<Arrival>, Wild> {
         match self.look(memory) {
             Look::Ready => {}
@@ -77,9 +77,9 @@ impl Consumer {
         let [what, words @ ..] = memory.take_words::<7>(line + LINE_FRONT);
         if what & KIND_MASK == Kind::Parcel as u32 {
             // It is told of as what else comes; it stands elsewhere.
-            let [.., shelf] = memory.take_words::<3>(line + LINE_PAYLOAD);
-            self.shelf = Shelf::named(shelf).ok_or(Wild::Turn)?;
-            self.parcel = parcels_at[self.shelf as usize].ok_or(Wild::Turn)?;
+            let [.., large_buffer] = memory.take_words::<3>(line + LINE_PAYLOAD);
+            self.large_buffer = Shelf::named(large_buffer).ok_or(Wild::Turn)?;
+            self.chunked_message = chunked_messages_at[self.large_buffer as usize].ok_or(Wild::Turn)?;
         }
         self.decode(memory, line, what, Header { words }).map(Some)
     }
@@ -148,7 +148,7 @@ impl Consumer {
     }
 
     /// Tells the writer that its reader looks into the single-slot channel from now on.
-    pub fn accept_mailbox(&self, memory: &impl Memory) {
+    pub fn accept_single_slot(&self, memory: &impl Memory) {
         memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);
     }
 
@@ -209,7 +209,7 @@ impl Consumer {
     ) -> Result<Arrival, Wild> {
         let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
         let bytes_max = self.spot.shape.piece_bytes_max as usize;
-        if bytes > bytes_max && self.parcel == 0 {
+        if bytes > bytes_max && self.chunked_message == 0 {
             return Err(Wild::Length { bytes, bytes_max });
         }
         if kind == Kind::Whole as u32 && self.bytes_left == 0 {
@@ -231,15 +231,17 @@ impl Consumer {
         if is_first && self.bytes_left == 0 {
             let [low, high] = memory.take_words::<2>(line + LINE_PAYLOAD);
             let total = u64::from(low) | u64::from(high) << 32;
-            let total_max = match self.parcel {
+            let total_max = match self.chunked_message {
                 0 => isize::MAX as u64,
-                _ => self.spot.shape.parcel_bytes_max() as u64,
+                _ => self.spot.shape.chunked_message_bytes_max() as u64,
             };
-            if self.parcel != 0 {
-                self.parcel_piece_bytes = parcel_piece_bytes(total.min(total_max) as usize) as u32;
+            if self.chunked_message != 0 {
+                self.chunked_message_piece_bytes =
+                    chunked_message_piece_bytes(total.min(total_max) as usize) as u32;
             }
             // A chunked eager message may be of one piece.
-            let total_min = if self.parcel == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
+            let total_min =
+                if self.chunked_message == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
             if total <= total_min as u64 || total > total_max {
                 return Err(Wild::Total { bytes: total });
             }
@@ -260,19 +262,19 @@ impl Consumer {
 
     /// Of the message that comes in pieces.
     pub(super) fn piece_bytes_max(&self) -> usize {
-        match self.parcel {
+        match self.chunked_message {
             0 => self.spot.shape.piece_bytes_max as usize,
-            _ => self.parcel_piece_bytes as usize,
+            _ => self.chunked_message_piece_bytes as usize,
         }
     }
 
     /// The next piece of such a message.
     fn streamed_piece(&mut self, bytes: usize) -> Piece {
-        if self.parcel == 0 {
+        if self.chunked_message == 0 {
             return self.data_piece(bytes);
         }
-        let offset = self.parcel;
-        self.parcel += bytes;
+        let offset = self.chunked_message;
+        self.chunked_message += bytes;
         Piece { offset, bytes, span: Span { start: self.spot.data, units: 0 } }
     }
 

@@ -8,7 +8,9 @@ use fabric::{Header, Payload, Posted};
 use super::{Opened, Pair, Pull, Shm, ShmLane};
 use crate::channel::Channel;
 use crate::choices::{Choices, Ways};
-use crate::layout::{LINE_PAYLOAD, PARCEL_AT, PARCEL_BYTES_MIN, PARCEL_PIECE_BYTES};
+use crate::layout::{
+    CHUNKED_MESSAGE_AT, CHUNKED_MESSAGE_BYTES_MIN, CHUNKED_MESSAGE_PIECE_BYTES, LINE_PAYLOAD,
+};
 use crate::single_slot::Shelf;
 
 impl Shm {
@@ -26,12 +28,15 @@ impl Shm {
             return false;
         }
         let bytes = payload.bytes();
-        if let Some(shelf) = self.shelf_for(lane, bytes) {
+        if let Some(large_buffer) = self.large_buffer_for(lane, bytes) {
             let ways = ways.beside_reads();
-            if !self.choices(lane).is_some_and(|choices| choices.parcels.prefers_copies(&ways, bytes)) {
+            if !self
+                .choices(lane)
+                .is_some_and(|choices| choices.chunked_messages.prefers_copies(&ways, bytes))
+            {
                 return false;
             }
-            if self.shelf_has_memory(lane, shelf, bytes) {
+            if self.large_buffer_has_memory(lane, large_buffer, bytes) {
                 return true;
             }
         }
@@ -42,37 +47,41 @@ impl Shm {
     }
 
     /// Where a message of so many bytes can go as a chunked eager message now, if there is memory for it.
-    fn shelf_for(&mut self, lane: ShmLane, bytes: usize) -> Option<Shelf> {
-        if !(PARCEL_BYTES_MIN..=self.segment.layout().ring.parcel_bytes_max()).contains(&bytes) {
+    fn large_buffer_for(&mut self, lane: ShmLane, bytes: usize) -> Option<Shelf> {
+        if !(CHUNKED_MESSAGE_BYTES_MIN..=self.segment.layout().ring.chunked_message_bytes_max())
+            .contains(&bytes)
+        {
             return None;
         }
-        let Pair { channel: Channel { producer, mailbox, .. }, parcels_refused, .. } =
+        let Pair { channel: Channel { producer, single_slot, .. }, chunked_messages_refused, .. } =
             &mut self.pairs[lane.index as usize];
-        let shelf = mailbox.free_shelf()?;
-        let fits = (!*parcels_refused || mailbox.has_memory(shelf, PARCEL_AT + bytes))
-            && producer.has_lines_for_parcel(self.segment.memory(), bytes).unwrap_or(false);
-        fits.then_some(shelf)
+        let large_buffer = single_slot.free_large_buffer()?;
+        let fits = (!*chunked_messages_refused
+            || single_slot.has_memory(large_buffer, CHUNKED_MESSAGE_AT + bytes))
+            && producer.has_lines_for_chunked_message(self.segment.memory(), bytes).unwrap_or(false);
+        fits.then_some(large_buffer)
     }
 
     /// Takes memory for it, twice as much as before or more.
-    fn shelf_has_memory(&mut self, lane: ShmLane, shelf: Shelf, bytes: usize) -> bool {
+    fn large_buffer_has_memory(&mut self, lane: ShmLane, large_buffer: Shelf, bytes: usize) -> bool {
         let shape = &self.segment.layout().ring;
-        let Pair { channel: Channel { mailbox, .. }, parcels_refused, .. } =
+        let Pair { channel: Channel { single_slot, .. }, chunked_messages_refused, .. } =
             &mut self.pairs[lane.index as usize];
-        let needed = PARCEL_AT + bytes;
-        if !mailbox.has_memory(shelf, needed) {
-            let all =
-                (PARCEL_AT + bytes.next_power_of_two().max(PARCEL_PIECE_BYTES)).min(shape.mailbox_bytes());
-            *parcels_refused = self.segment.reserve(mailbox.shelf_at(shelf), all).is_err();
-            if *parcels_refused {
+        let needed = CHUNKED_MESSAGE_AT + bytes;
+        if !single_slot.has_memory(large_buffer, needed) {
+            let all = (CHUNKED_MESSAGE_AT + bytes.next_power_of_two().max(CHUNKED_MESSAGE_PIECE_BYTES))
+                .min(shape.single_slot_bytes());
+            *chunked_messages_refused =
+                self.segment.reserve(single_slot.large_buffer_at(large_buffer), all).is_err();
+            if *chunked_messages_refused {
                 return false;
             }
-            mailbox.got_memory(shelf, all);
-            if shelf == Shelf::Mailbox && all >= LINE_PAYLOAD + shape.letter_bytes_max() {
-                mailbox.reserved(shape.letter_bytes_max());
+            single_slot.got_memory(large_buffer, all);
+            if large_buffer == Shelf::Mailbox && all >= LINE_PAYLOAD + shape.short_message_bytes_max() {
+                single_slot.reserved(shape.short_message_bytes_max());
             }
         }
-        mailbox.bring_in(self.segment.memory(), shelf, needed);
+        single_slot.bring_in(self.segment.memory(), large_buffer, needed);
         true
     }
 
@@ -81,18 +90,18 @@ impl Shm {
     pub(super) fn post_long(&mut self, lane: ShmLane, header: &Header, payload: Payload<'_>) -> Posted {
         let bytes = payload.bytes();
         let is_at_once = self.settings.ways.is_some() && bytes > self.settings.eager_bytes_max;
-        if let Some(shelf) = self.shelf_for(lane, bytes)
-            && self.shelf_has_memory(lane, shelf, bytes)
+        if let Some(large_buffer) = self.large_buffer_for(lane, bytes)
+            && self.large_buffer_has_memory(lane, large_buffer, bytes)
         {
             let is_timed =
-                is_at_once && self.choices(lane).is_some_and(|choices| choices.parcels.times_next());
-            let Channel { producer, mailbox, .. } = &mut self.pairs[lane.index as usize].channel;
+                is_at_once && self.choices(lane).is_some_and(|choices| choices.chunked_messages.times_next());
+            let Channel { producer, single_slot, .. } = &mut self.pairs[lane.index as usize].channel;
             let since = is_timed.then(Instant::now);
-            let place = (shelf, mailbox.parcels_at(shelf));
-            producer.post_parcel(self.segment.memory(), header, payload, place);
-            mailbox.sent_parcel(shelf);
+            let place = (large_buffer, single_slot.chunked_messages_at(large_buffer));
+            producer.post_chunked_message(self.segment.memory(), header, payload, place);
+            single_slot.sent_chunked_message(large_buffer);
             if let (Some(since), Some(choices)) = (since, self.choices(lane)) {
-                choices.parcels.timed(bytes, since.elapsed().as_nanos() as f64);
+                choices.chunked_messages.timed(bytes, since.elapsed().as_nanos() as f64);
             }
             return self.posted(lane, Ok(Posted::Sent));
         }
@@ -153,11 +162,12 @@ pub(super) mod tests {
     }
 
     /// Two ends that have spoken; none where reading memory is refused.
-    pub fn pair(seats: u32, ways: Option<Ways>) -> Option<([Shm; 2], [ShmLane; 2])> {
-        let segment = Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap();
-        let peers: Vec<Peer> = (0..seats).map(Peer).collect();
+    pub fn pair(process_slots: u32, ways: Option<Ways>) -> Option<([Shm; 2], [ShmLane; 2])> {
+        let segment = Segment::adopt(Segment::create(process_slots).unwrap(), process_slots).unwrap();
+        let peers: Vec<Peer> = (0..process_slots).map(Peer).collect();
         let settings = Settings { ways, ..Settings::default() };
-        let mut ends = [0, 1].map(|seat| Shm::open(segment.clone(), seat, peers.clone(), settings).unwrap());
+        let mut ends = [0, 1]
+            .map(|process_slot| Shm::open(segment.clone(), process_slot, peers.clone(), settings).unwrap());
         let addresses = [ends[1].address(), ends[0].address()];
         let lanes = [0, 1].map(|at: usize| ends[at].connect(Peer(1 - at as u32), &addresses[at]).unwrap());
         if !ends[0].limits(lanes[0]).pull {
@@ -249,13 +259,13 @@ pub(super) mod tests {
     }
 
     /// Two ends that have a single-slot channel, and whose turn it is.
-    fn mailed(seats: u32) -> Option<([Shm; 2], [ShmLane; 2])> {
-        let (mut ends, lanes) = pair(seats, Some(Ways::COPIES))?;
+    fn mailed(process_slots: u32) -> Option<([Shm; 2], [ShmLane; 2])> {
+        let (mut ends, lanes) = pair(process_slots, Some(Ways::COPIES))?;
         let mut kept = Kept(Vec::new(), Heap::new(0));
         while !ends
             .iter()
             .zip(lanes)
-            .any(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours())
+            .any(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours())
         {
             for at in [0, 1] {
                 assert_eq!(ends[at].post(lanes[at], &Header::default(), Payload::EMPTY), Posted::Sent);
@@ -267,12 +277,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_answers_sends_parcels_and_the_ring_stays_untouched() {
+    fn who_answers_sends_chunked_messages_and_the_ring_stays_untouched() {
         let Some((mut ends, lanes)) = mailed(4) else { return };
         let first = ends
             .iter()
             .zip(lanes)
-            .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
+            .position(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours());
         let mut from = first.unwrap();
         for number in 0..20_u8 {
             let bytes = [20 << 10, 32 << 10, 100_001, Ways::COPIED_BYTES_MAX][usize::from(number) % 4];
@@ -282,7 +292,7 @@ pub(super) mod tests {
             assert_eq!(post, Posted::Sent);
             let channel = &ends[from].pairs[lanes[from].index as usize].channel;
             assert!(
-                !channel.mailbox.is_ours() && !channel.producer.has_pages(),
+                !channel.single_slot.is_ours() && !channel.producer.has_pages(),
                 "{bytes} went through the ring"
             );
             let mut kept = Kept(Vec::new(), Heap::new(0));
@@ -294,8 +304,8 @@ pub(super) mod tests {
         // goes through the ring.
         let payload = [1; 40 << 10];
         let beside = (from == 1).then_some(Shelf::Beside);
-        for shelf in [Some(Shelf::Mailbox), beside, None] {
-            assert_eq!(ends[from].shelf_for(lanes[from], payload.len()), shelf);
+        for large_buffer in [Some(Shelf::Mailbox), beside, None] {
+            assert_eq!(ends[from].large_buffer_for(lanes[from], payload.len()), large_buffer);
             let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
             assert_eq!(post, Posted::Sent);
         }
@@ -303,13 +313,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_send_at_the_same_time_have_a_shelf_each() {
+    fn who_send_at_the_same_time_have_a_large_buffer_each() {
         let Some((mut ends, lanes)) = mailed(4) else { return };
         for number in 0..20_u8 {
-            let bytes = [PARCEL_BYTES_MIN, 20 << 10, PARCEL_PIECE_BYTES, 100_001][usize::from(number) % 4];
+            let bytes = [CHUNKED_MESSAGE_BYTES_MIN, 20 << 10, CHUNKED_MESSAGE_PIECE_BYTES, 100_001]
+                [usize::from(number) % 4];
             let payloads = [2 * number, 2 * number + 1].map(|fill| vec![fill; bytes]);
             let has_turn = |at: usize, ends: &[Shm; 2]| {
-                ends[at].pairs[lanes[at].index as usize].channel.mailbox.is_ours()
+                ends[at].pairs[lanes[at].index as usize].channel.single_slot.is_ours()
             };
             assert!(has_turn(0, &ends) != has_turn(1, &ends));
             for at in [0, 1] {
@@ -333,7 +344,7 @@ pub(super) mod tests {
         let ours = ends
             .iter()
             .zip(lanes)
-            .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
+            .position(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours());
         let from = if is_in_turn { ours.unwrap() } else { 1 - ours.unwrap() };
         let (layout, victim) = (*ends[0].segment.layout(), &mut ends[1 - from]);
         for (what, words) in lines {
@@ -368,23 +379,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn parcels_that_no_sane_peer_sends_end_it() {
-        const PARCEL: u32 = 3 << 30;
+    fn chunked_messages_that_no_sane_peer_sends_end_it() {
+        const CHUNKED_MESSAGE: u32 = 3 << 30;
         const MORE: u32 = 2 << 30;
-        let (piece, longest) = (PARCEL_PIECE_BYTES as u32, 512 << 10);
-        let begun = (PARCEL | piece, [2 * piece, 0, 0]);
+        let (piece, longest) = (CHUNKED_MESSAGE_PIECE_BYTES as u32, 512 << 10);
+        let begun = (CHUNKED_MESSAGE | piece, [2 * piece, 0, 0]);
         for (is_in_turn, lines, text) in [
             (false, vec![begun], "a parcel out of turn"),
-            (true, vec![(PARCEL | piece, [2 * piece, 0, 2])], "a parcel out of turn"),
+            (true, vec![(CHUNKED_MESSAGE | piece, [2 * piece, 0, 2])], "a parcel out of turn"),
             (
                 true,
-                vec![(PARCEL | piece, [longest + 1, 0, 0])],
+                vec![(CHUNKED_MESSAGE | piece, [longest + 1, 0, 0])],
                 "a message of 524289 bytes announced in pieces",
             ),
-            (true, vec![(PARCEL | piece, [longest, 1, 0])], "a message of 4295491584 bytes announced"),
-            (true, vec![(PARCEL | 32, [32, 0, 0])], "a message of 32 bytes announced"),
-            (true, vec![(PARCEL | 7, [longest, 0, 0])], "a piece of 7 bytes where at most 16384"),
-            (true, vec![(PARCEL | 7, [5000, 0, 0])], "a piece of 7 bytes where at most 5000"),
+            (
+                true,
+                vec![(CHUNKED_MESSAGE | piece, [longest, 1, 0])],
+                "a message of 4295491584 bytes announced",
+            ),
+            (true, vec![(CHUNKED_MESSAGE | 32, [32, 0, 0])], "a message of 32 bytes announced"),
+            (true, vec![(CHUNKED_MESSAGE | 7, [longest, 0, 0])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![(CHUNKED_MESSAGE | 7, [5000, 0, 0])], "a piece of 7 bytes where at most 5000"),
             (true, vec![begun, (MORE | 7, [0; 3])], "a piece of 7 bytes where at most 16384"),
             (true, vec![begun, begun], "a line of kind 3 with 16384 bytes of a message still due"),
             (true, vec![begun, (5, [0; 3])], "a line of kind 0 with 16384 bytes of a message still due"),
@@ -396,17 +411,21 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn many_on_a_node_have_shorter_parcels_or_none() {
-        for (seats, bytes) in [(4, 4 << 20), (16, 1 << 20), (64, 512 << 10), (65, 0)] {
-            let Some((mut ends, lanes)) = mailed(seats) else { return };
+    fn many_on_a_node_have_shorter_chunked_messages_or_none() {
+        for (process_slots, bytes) in [(4, 4 << 20), (16, 1 << 20), (64, 512 << 10), (65, 0)] {
+            let Some((mut ends, lanes)) = mailed(process_slots) else { return };
             let from = ends
                 .iter()
                 .zip(lanes)
-                .position(|(end, lane)| end.pairs[lane.index as usize].channel.mailbox.is_ours());
+                .position(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours());
             let from = from.unwrap();
-            assert_eq!(ends[from].shelf_for(lanes[from], bytes + 1), None, "{seats} seats");
-            let shelf = (bytes > 0).then_some(Shelf::Mailbox);
-            assert_eq!(ends[from].shelf_for(lanes[from], bytes), shelf, "{seats} seats");
+            assert_eq!(ends[from].large_buffer_for(lanes[from], bytes + 1), None, "{process_slots} seats");
+            let large_buffer = (bytes > 0).then_some(Shelf::Mailbox);
+            assert_eq!(
+                ends[from].large_buffer_for(lanes[from], bytes),
+                large_buffer,
+                "{process_slots} seats"
+            );
         }
     }
 

@@ -6,10 +6,10 @@ impl Shm {
     /// Gives back the memory of the rings between the process of a process slot, which has ended, and this
     /// one; and of those with others that have ended a while ago, as these cannot. Nobody looks at them any
     /// more: this process sends nothing there, and hears nothing.
-    pub(super) fn release_rings(&self, seat: u32) {
-        self.release_pair(self.here, seat);
-        let others = self.lost.iter().rev().filter(|&&other| other != seat);
-        others.take(OTHERS_MAX).for_each(|&other| self.release_pair(other, seat));
+    pub(super) fn release_rings(&self, process_slot: u32) {
+        self.release_pair(self.here, process_slot);
+        let others = self.lost.iter().rev().filter(|&&other| other != process_slot);
+        others.take(OTHERS_MAX).for_each(|&other| self.release_pair(other, process_slot));
     }
 
     fn release_pair(&self, one: u32, other: u32) {
@@ -43,9 +43,9 @@ mod tests {
     fn the_memory_of_pairs_with_the_dead_comes_back_and_no_other() {
         let file = Segment::create(4).unwrap();
         let mut all: Vec<Shm> = (0..4)
-            .map(|seat| {
+            .map(|process_slot| {
                 let segment = Segment::adopt(anew(file.as_raw_fd()).unwrap(), 4).unwrap();
-                Shm::open(segment, seat, (0..4).map(Peer).collect(), Settings::default()).unwrap()
+                Shm::open(segment, process_slot, (0..4).map(Peer).collect(), Settings::default()).unwrap()
             })
             .collect();
         let blocks = || rustix::fs::fstat(&file).unwrap().st_blocks;

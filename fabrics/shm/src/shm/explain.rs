@@ -40,11 +40,11 @@ impl Shm {
     pub fn explain(&self, lane: ShmLane) -> Explained {
         let limits = self.limits(lane);
         let pair = &self.pairs[lane.index as usize];
-        let pull = match pair.seat.sitter(self.segment.memory()) {
+        let pull = match pair.process_slot.slot_owner(self.segment.memory()) {
             _ if limits.pull => PullExplained::Allowed,
             _ if !self.settings.pull => PullExplained::SwitchedOff,
             None => PullExplained::NobodyThere,
-            Some(sitter) => match cma::try_read(&sitter) {
+            Some(slot_owner) => match cma::try_read(&slot_owner) {
                 Ok(()) => PullExplained::Allowed,
                 Err(refusal) => PullExplained::Refused(refusal),
             },
@@ -72,7 +72,9 @@ mod tests {
 
     fn pair(settings: Settings) -> (Shm, ShmLane, Shm) {
         let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap();
-        let open = |seat| Shm::open(segment.clone(), seat, vec![Peer(0), Peer(1)], settings).unwrap();
+        let open = |process_slot| {
+            Shm::open(segment.clone(), process_slot, vec![Peer(0), Peer(1)], settings).unwrap()
+        };
         let (mut here, there) = (open(0), open(1));
         let lane = here.connect(Peer(1), &there.address()).unwrap();
         (here, lane, there)

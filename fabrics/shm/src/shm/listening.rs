@@ -10,8 +10,8 @@ impl Shm {
     #[cold]
     pub(super) fn answer_knocks(&mut self) {
         let words = self.segment.layout().knock_words();
-        let (seat, segment) = (self.seat, self.segment.clone());
-        seat.answer_knocks(segment.memory(), words, |from| {
+        let (process_slot, segment) = (self.process_slot, self.segment.clone());
+        process_slot.answer_knocks(segment.memory(), words, |from| {
             let Some(&peer) = self.peers.get(from as usize) else { return };
             if self.lost.contains(&from) {
                 return;
@@ -27,11 +27,11 @@ impl Shm {
     }
 
     /// Where the pair with a process slot is, on which `peer` sits; it is made where there is none.
-    pub(super) fn pair_with(&mut self, seat: u32, peer: Peer) -> u32 {
-        let place = &mut self.by_seat[seat as usize];
+    pub(super) fn pair_with(&mut self, process_slot: u32, peer: Peer) -> u32 {
+        let place = &mut self.by_process_slot[process_slot as usize];
         if *place == NOWHERE {
             *place = self.pairs.len() as u32;
-            self.pairs.push(Pair::new(self.segment.layout(), self.here, seat, peer));
+            self.pairs.push(Pair::new(self.segment.layout(), self.here, process_slot, peer));
         }
         *place
     }

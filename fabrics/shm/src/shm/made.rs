@@ -27,7 +27,7 @@ impl Shm {
             return Some(Posted::Busy);
         }
         if self.pairs[lane.index as usize].channel.producer.is_whole() {
-            self.attend_mailbox(lane, bytes);
+            self.attend_single_slot(lane, bytes);
         }
         let channel = &mut self.pairs[lane.index as usize].channel;
         let posted = channel.post_made(self.segment.memory(), header, bytes, write);

@@ -22,11 +22,11 @@ impl Shm {
         offset: usize,
         into: &mut UserMemory,
     ) -> Pulled {
-        let Pair { peer, seat_number: seat, .. } = self.pairs[lane.index as usize];
+        let Pair { peer, process_slot_number: process_slot, .. } = self.pairs[lane.index as usize];
         let inside = (offset as u64).checked_add(into.bytes() as u64).is_some_and(|end| end <= bytes);
-        let window = self.windows.entry(seat).or_default();
+        let window = self.windows.entry(process_slot).or_default();
         let read = match at.checked_add(offset as u64).filter(|_| inside) {
-            Some(at) => window.read(&self.segment, seat, at, into),
+            Some(at) => window.read(&self.segment, process_slot, at, into),
             None => Err(Unread::Stray),
         };
         match read {
@@ -65,7 +65,9 @@ mod tests {
         let segment = Segment::adopt(Segment::create(2).unwrap(), 2).unwrap();
         // Without permission to read each other's memory.
         let settings = Settings { pull: false, ..Settings::default() };
-        let open = |seat| Shm::open(segment.clone(), seat, vec![Peer(0), Peer(1)], settings).unwrap();
+        let open = |process_slot| {
+            Shm::open(segment.clone(), process_slot, vec![Peer(0), Peer(1)], settings).unwrap()
+        };
         let (mut here, there) = (open(0), open(1));
         let lane = here.connect(Peer(1), &there.address()).unwrap();
         (here, lane, there)
@@ -95,11 +97,11 @@ mod tests {
     #[test]
     fn memory_of_the_heap_is_pulled_without_permission() {
         let (mut here, lane, mut there) = pair();
-        let exposed = there.expose(lane, block(&there, 300_000, 7));
+        let exposed = there.register_memory(lane, block(&there, 300_000, 7));
         let room = Heap::new(100_000);
         assert_eq!(here.pull(lane, exposed, 200_000, &mut room.memory(), 0), Pulled::Done);
         assert_eq!(room.payload().to_vec(), vec![7; 100_000]);
-        let elsewhere = there.expose(lane, Payload::from(&[1u8; 64][..]));
+        let elsewhere = there.register_memory(lane, Payload::from(&[1u8; 64][..]));
         assert_eq!(here.pull(lane, elsewhere, 0, &mut room.memory().part(0, 64), 0), Pulled::Refused);
         let mut losses = Losses::default();
         here.poll(&mut losses, 8);
@@ -111,7 +113,7 @@ mod tests {
         let (mut here, lane, mut there) = pair();
         let blocks = [1 << 20, 100 << 20].map(|bytes| block(&there, bytes, (bytes >> 20) as u8));
         for memory in [blocks[0], blocks[1], blocks[0]] {
-            let exposed = there.expose(lane, memory);
+            let exposed = there.register_memory(lane, memory);
             let room = Heap::new(1000);
             assert_eq!(here.pull(lane, exposed, memory.bytes() - 1000, &mut room.memory(), 0), Pulled::Done);
             assert_eq!(room.payload().to_vec(), vec![(memory.bytes() >> 20) as u8; 1000]);
@@ -144,7 +146,7 @@ mod tests {
     fn memory_that_was_given_back_reads_as_zeros_and_is_no_fault() {
         let (mut here, lane, mut there) = pair();
         let memory = block(&there, 50_000, 9);
-        let exposed = there.expose(lane, memory);
+        let exposed = there.register_memory(lane, memory);
         assert!(there.heap().give_back(memory.start().cast_mut()));
         let room = Heap::new(50_000);
         assert_eq!(here.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Done);

@@ -15,8 +15,8 @@ use crate::ring::{Arrival, Piece, Wild};
 /// A peer that was spoken to, or has spoken.
 pub(super) struct Pair {
     pub(super) peer: Peer,
-    pub(super) seat_number: u32,
-    pub(super) seat: ProcessSlot,
+    pub(super) process_slot_number: u32,
+    pub(super) process_slot: ProcessSlot,
     pub(super) channel: Channel,
     /// How much of the memory of the ring to the peer is there.
     pub(super) opened: Opened,
@@ -24,7 +24,7 @@ pub(super) struct Pair {
     pub(super) is_heard: bool,
     pub(super) pull: Cell<Pull>,
     /// There was no memory for a chunked eager message; nobody asks again.
-    pub(super) parcels_refused: bool,
+    pub(super) chunked_messages_refused: bool,
     landing: Option<Landing>,
     /// How long messages go, once there was one.
     choices: Option<Box<Choices>>,
@@ -59,13 +59,13 @@ impl Pair {
     pub(super) fn new(layout: &Layout, here: u32, there: u32, peer: Peer) -> Pair {
         Pair {
             peer,
-            seat_number: there,
-            seat: ProcessSlot::at(layout.seat_at(there)),
+            process_slot_number: there,
+            process_slot: ProcessSlot::at(layout.process_slot_at(there)),
             channel: Channel::new(layout, here, there),
             opened: Opened::Nothing,
             is_heard: false,
             pull: Cell::new(Pull::Untried),
-            parcels_refused: false,
+            chunked_messages_refused: false,
             landing: None,
             choices: None,
         }
@@ -112,7 +112,7 @@ impl Pair {
                         sink.message(peer, header, payload);
                         Some(())
                     };
-                    if let Err(wild) = self.channel.mailbox.take(memory, take) {
+                    if let Err(wild) = self.channel.single_slot.take(memory, take) {
                         return (done, says, Err(wild));
                     }
                 }
@@ -147,16 +147,18 @@ impl Pair {
     /// A line that is not a whole message by itself.
     #[inline(never)]
     fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, Wild> {
-        let Channel { consumer, mailbox, .. } = &mut self.channel;
-        let Some(arrival) = consumer.front(memory, mailbox.expected_parcels_at())? else { return Ok(0) };
+        let Channel { consumer, single_slot, .. } = &mut self.channel;
+        let Some(arrival) = consumer.front(memory, single_slot.expected_chunked_messages_at())? else {
+            return Ok(0);
+        };
         if !matches!(arrival, Arrival::More(_))
-            && let Some((shelf, end)) = consumer.parcel_begun()
+            && let Some((large_buffer, end)) = consumer.chunked_message_begun()
         {
-            mailbox.bring_in(memory, shelf, end - mailbox.shelf_at(shelf));
+            single_slot.bring_in(memory, large_buffer, end - single_slot.large_buffer_at(large_buffer));
         }
         let says = self.take(memory, sink, arrival);
-        if let Some(shelf) = self.channel.consumer.takes_parcel() {
-            self.channel.mailbox.took_parcel(shelf);
+        if let Some(large_buffer) = self.channel.consumer.takes_chunked_message() {
+            self.channel.single_slot.took_chunked_message(large_buffer);
         }
         Ok(says)
     }

@@ -11,13 +11,21 @@ impl Shm {
     #[cold]
     pub(super) fn look_who_is_there(&mut self) {
         let Shm { segment, roll, lost, here, peers, .. } = self;
-        let is_claimed =
-            |seat: u32| ProcessSlot::at(segment.layout().seat_at(seat)).is_claimed(segment.memory());
-        let others = || (0..peers.len() as u32).filter(|seat| seat != here && !lost.contains(seat));
-        let ended = roll.call(segment.file(), || others().filter(|&seat| is_claimed(seat)).collect());
+        let is_claimed = |process_slot: u32| {
+            ProcessSlot::at(segment.layout().process_slot_at(process_slot)).is_claimed(segment.memory())
+        };
+        let others = || {
+            (0..peers.len() as u32)
+                .filter(|process_slot| process_slot != here && !lost.contains(process_slot))
+        };
+        let ended =
+            roll.call(segment.file(), || others().filter(|&process_slot| is_claimed(process_slot)).collect());
         // Who has gone in good order since is not missed.
-        let ended: Vec<Peer> =
-            ended.into_iter().filter(|&seat| is_claimed(seat)).map(|seat| peers[seat as usize]).collect();
+        let ended: Vec<Peer> = ended
+            .into_iter()
+            .filter(|&process_slot| is_claimed(process_slot))
+            .map(|process_slot| peers[process_slot as usize])
+            .collect();
         for peer in ended {
             self.lose(peer, has_died(&self.describe(peer)));
         }
@@ -38,9 +46,9 @@ mod tests {
     use crate::segment::Segment;
 
     /// A process in all but name: it has a description of its own.
-    fn process(file: &OwnedFd, seat: u32) -> Shm {
+    fn process(file: &OwnedFd, process_slot: u32) -> Shm {
         let segment = Segment::adopt(anew(file.as_raw_fd()).unwrap(), 3).unwrap();
-        Shm::open(segment, seat, (100..103).map(Peer).collect(), Settings::default()).unwrap()
+        Shm::open(segment, process_slot, (100..103).map(Peer).collect(), Settings::default()).unwrap()
     }
 
     fn call(shm: &mut Shm) {
@@ -50,9 +58,10 @@ mod tests {
 
     /// Leaves everything as a process does that is killed: its process slot as it was, and its lock gone.
     fn kill(shm: Shm, witness: &Shm) {
-        let (segment, number, seat, sitter) = (shm.segment.clone(), shm.here, shm.seat, shm._probe.sitter());
+        let (segment, number, process_slot, slot_owner) =
+            (shm.segment.clone(), shm.here, shm.process_slot, shm._probe.slot_owner());
         drop(shm);
-        seat.sit(segment.memory(), &sitter, true);
+        process_slot.sit(segment.memory(), &slot_owner, true);
         drop(segment);
         presence::until_gone(witness.segment.file(), number);
     }

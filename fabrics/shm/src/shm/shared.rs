@@ -73,7 +73,7 @@ impl Shm {
             return false;
         }
         let sender = &mut self.pairs[lane.index as usize];
-        !sender.seat.seems_asleep(self.segment.memory())
+        !sender.process_slot.seems_asleep(self.segment.memory())
             && sender.known_choices().is_some_and(|choices| choices.longer.rather_pushed(bytes))
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let Some((mut ends, lanes)) = pair(4, Some(Ways::COPIES)) else { return };
         let [receiver, sender] = &mut ends;
         let (bytes, into) = (vec![7; LONG], Heap::new(LONG));
-        let exposed = sender.expose(lanes[1], Payload::from(&bytes[..]));
+        let exposed = sender.register_memory(lanes[1], Payload::from(&bytes[..]));
         let lane = lanes[0];
         assert!(!receiver.rather_posted(lane, exposed, LONG), "nothing was pulled yet");
 
@@ -158,7 +158,7 @@ mod tests {
         assert!((0..10).all(|_| !receiver.rather_posted(lane, exposed, LONG)), "the sender sleeps");
         bell.disarm();
         if let Ok(Some(start)) = sender.heap().take(LONG, 64) {
-            let mapped = sender.expose(lanes[1], crate::memory::claim_for_tests(start, LONG));
+            let mapped = sender.register_memory(lanes[1], crate::memory::claim_for_tests(start, LONG));
             assert!((0..10).all(|_| !receiver.rather_posted(lane, mapped, LONG)), "it is mapped");
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     fn nobody_is_asked_to_post_where_cores_are_shared() {
         let Some((mut ends, lanes)) = pair(4, None) else { return };
         let _ = ends[0].pairs[lanes[0].index as usize].choices().expect("it has spoken");
-        let exposed = ends[1].expose(lanes[1], Payload::from(&[0; LONG][..]));
+        let exposed = ends[1].register_memory(lanes[1], Payload::from(&[0; LONG][..]));
         assert!((0..64).all(|_| !ends[0].rather_posted(lanes[0], exposed, LONG)));
     }
 }

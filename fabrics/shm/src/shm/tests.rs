@@ -17,13 +17,13 @@ impl Sink for Losses {
     }
 }
 
-fn segment(seats: u32) -> Segment {
-    Segment::adopt(Segment::create(seats).unwrap(), seats).unwrap()
+fn segment(process_slots: u32) -> Segment {
+    Segment::adopt(Segment::create(process_slots).unwrap(), process_slots).unwrap()
 }
 
-fn open(segment: &Segment, seat: u32) -> Shm {
-    let peers = (0..segment.seats()).map(|seat| Peer(100 + seat)).collect();
-    Shm::open(segment.clone(), seat, peers, Settings::default()).unwrap()
+fn open(segment: &Segment, process_slot: u32) -> Shm {
+    let peers = (0..segment.process_slots()).map(|process_slot| Peer(100 + process_slot)).collect();
+    Shm::open(segment.clone(), process_slot, peers, Settings::default()).unwrap()
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn connecting_twice_is_one_lane() {
 }
 
 #[test]
-fn a_seat_beyond_the_peers_is_refused() {
+fn a_process_slot_beyond_the_peers_is_refused() {
     let segment = segment(2);
-    for (seat, peers) in [(2, 2), (0, 0), (0, 3)] {
+    for (process_slot, peers) in [(2, 2), (0, 0), (0, 3)] {
         let peers = (0..peers).map(Peer).collect();
-        let refused = Shm::open(segment.clone(), seat, peers, Settings::default());
+        let refused = Shm::open(segment.clone(), process_slot, peers, Settings::default());
         assert!(matches!(refused, Err(SegmentError::Mismatch { .. })));
     }
 }
@@ -72,7 +72,7 @@ fn a_seat_beyond_the_peers_is_refused() {
 fn nothing_is_reserved_for_the_silent() {
     let segment = segment(16);
     let blocks = |segment: &Segment| rustix::fs::fstat(segment.file()).unwrap().st_blocks;
-    let all: Vec<Shm> = (0..16).map(|seat| open(&segment, seat)).collect();
+    let all: Vec<Shm> = (0..16).map(|process_slot| open(&segment, process_slot)).collect();
     let mut lanes = Vec::new();
     let mut all = all.into_iter();
     let mut first = all.next().unwrap();
@@ -88,7 +88,7 @@ fn nothing_is_reserved_for_the_silent() {
 #[test]
 fn any_of_many_rings_is_heard_in_one_poll() {
     let segment = segment(200);
-    let mut all: Vec<Shm> = (0..200).map(|seat| open(&segment, seat)).collect();
+    let mut all: Vec<Shm> = (0..200).map(|process_slot| open(&segment, process_slot)).collect();
     let mut hub = all.remove(0);
     let address = hub.address();
     let lanes: Vec<ShmLane> =
@@ -111,7 +111,7 @@ fn any_of_many_rings_is_heard_in_one_poll() {
 fn a_knock_and_a_lane_have_one_pair() {
     const SPOKES: usize = 99;
     let segment = segment(SPOKES as u32 + 1);
-    let mut all: Vec<Shm> = (0..=SPOKES as u32).map(|seat| open(&segment, seat)).collect();
+    let mut all: Vec<Shm> = (0..=SPOKES as u32).map(|process_slot| open(&segment, process_slot)).collect();
     let mut hub = all.remove(0);
     let address = hub.address();
     let knock = |spoke: &mut Shm| {
@@ -135,9 +135,12 @@ fn a_knock_and_a_lane_have_one_pair() {
     let error = FabricError { fabric: "shm", fault: Fault::Died, what: "as a test wants it".to_owned() };
     hub.lose(Peer(120), error);
     assert_eq!((hub.pairs.len(), hub.heard.len()), (SPOKES, SPOKES - 1));
-    for (seat, &place) in hub.by_seat.iter().enumerate().skip(1) {
+    for (process_slot, &place) in hub.by_process_slot.iter().enumerate().skip(1) {
         let pair = &hub.pairs[place as usize];
-        assert_eq!((pair.seat_number as usize, pair.peer), (seat, Peer(100 + seat as u32)));
-        assert_eq!((pair.is_heard, hub.heard.contains(&place)), (seat != 20, seat != 20));
+        assert_eq!(
+            (pair.process_slot_number as usize, pair.peer),
+            (process_slot, Peer(100 + process_slot as u32))
+        );
+        assert_eq!((pair.is_heard, hub.heard.contains(&place)), (process_slot != 20, process_slot != 20));
     }
 }

@@ -9,7 +9,7 @@ use shm::{Segment, Settings, Shm, ShmLane};
 /// One process's end, with lanes to all others of its node.
 pub struct End {
     pub shm: Shm,
-    pub seat: u32,
+    pub process_slot: u32,
     pub lanes: Vec<ShmLane>,
     outbox: Vec<VecDeque<Sending>>,
     pub heard: Heard,
@@ -31,18 +31,19 @@ pub struct Heard {
 
 impl End {
     /// Takes a seat and makes lanes to all.
-    pub fn open(segment: Segment, seat: u32, settings: Settings) -> End {
-        let seats = segment.seats();
-        let peers = (0..seats).map(Peer).collect();
-        let mut shm = Shm::open(segment, seat, peers, settings).unwrap_or_else(|error| panic!("{error}"));
-        let lanes = (0..seats)
+    pub fn open(segment: Segment, process_slot: u32, settings: Settings) -> End {
+        let process_slots = segment.process_slots();
+        let peers = (0..process_slots).map(Peer).collect();
+        let mut shm =
+            Shm::open(segment, process_slot, peers, settings).unwrap_or_else(|error| panic!("{error}"));
+        let lanes = (0..process_slots)
             .map(|other| {
                 let address = address_of(&shm, other);
                 shm.connect(Peer(other), &address).unwrap_or_else(|error| panic!("{error}"))
             })
             .collect();
-        let outbox = (0..seats).map(|_| VecDeque::new()).collect();
-        End { shm, seat, lanes, outbox, heard: Heard::default() }
+        let outbox = (0..process_slots).map(|_| VecDeque::new()).collect();
+        End { shm, process_slot, lanes, outbox, heard: Heard::default() }
     }
 
     /// Queues a message.
@@ -78,7 +79,7 @@ impl End {
                 bell.sleep(armed, PATIENCE);
             }
             bell.disarm();
-            assert!(since.elapsed() < PATIENCE, "seat {}: {what} hangs; {}", self.seat, self.state());
+            assert!(since.elapsed() < PATIENCE, "seat {}: {what} hangs; {}", self.process_slot, self.state());
         }
     }
 
@@ -138,10 +139,10 @@ impl Sink for Heard {
 }
 
 /// The address of another seat of the same segment: one's own, but for the seat at its end.
-pub fn address_of(shm: &Shm, seat: u32) -> Vec<u8> {
+pub fn address_of(shm: &Shm, process_slot: u32) -> Vec<u8> {
     let mut address = shm.address();
     let at = address.len() - 4;
-    address[at..].copy_from_slice(&seat.to_le_bytes());
+    address[at..].copy_from_slice(&process_slot.to_le_bytes());
     address
 }
 

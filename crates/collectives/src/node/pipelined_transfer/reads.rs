@@ -17,7 +17,7 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         output: &mut UserMemory,
     ) -> Result<TransferLengths> {
         let PairExchange { lengths, give, kept, place, .. } = *what;
-        self.tell(self.visit.board().lend(give))?;
+        self.tell(self.visit.segment().lend(give))?;
         match self.read_theirs(kept, place, output) {
             Ok([has_read, is_read]) => {
                 let gives = if is_read { 0 } else { lengths.gives };
@@ -29,7 +29,7 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
                 // The other one may be reading what the program is going to change. Who is in another
                 // operation is not.
                 if visit.of.is_closed() {
-                    visit.board().withdraw();
+                    visit.segment().withdraw();
                 }
                 Err(error)
             }
@@ -48,13 +48,13 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         if !self.is_back {
             own.write_rest(output);
         }
-        while own.is_left() && !self.visit.board().has(self.other.0, self.first) {
+        while own.is_left() && !self.visit.segment().has(self.other.0, self.first) {
             own.write(PIECE_BYTES_MIN, output);
         }
         let theirs = self.hear()?;
         let has_read = theirs.is_some_and(|theirs| self.read(theirs, place, output));
         own.write_rest(output);
-        if self.visit.board().has_peer_withdrawn() {
+        if self.visit.segment().has_peer_withdrawn() {
             return Err(Fault::Withdrawn(self.other));
         }
         self.tell(has_read.into())?;
@@ -69,12 +69,12 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
 
     /// Reads what stands there in the other's memory; false where that is refused.
     fn read(&self, theirs: u64, place: usize, output: &mut UserMemory) -> bool {
-        let (bytes, board) = (self.lengths.gets, self.visit.board());
+        let (bytes, segment) = (self.lengths.gets, self.visit.segment());
         let count = bytes.div_ceil(READ_BYTES);
         (0..count).all(|number| {
             let at = READ_BYTES * if self.is_back { count - 1 - number } else { number };
             let mut into = output.part(place + at, READ_BYTES.min(bytes - at));
-            theirs.checked_add(at as u64).is_some_and(|theirs| board.fetch(theirs, &mut into))
+            theirs.checked_add(at as u64).is_some_and(|theirs| segment.fetch(theirs, &mut into))
         })
     }
 

@@ -6,7 +6,7 @@ use collectives::{
 };
 
 use super::elements::{
-    ELEMENT_BYTES, UNTOUCHED, add_disjoint, add_in_order, assert_same, parcels, sums, untouched,
+    ELEMENT_BYTES, UNTOUCHED, add_disjoint, add_in_order, assert_same, chunked_messages, sums, untouched,
 };
 use super::seats::Seats;
 use super::{Job, Reduction, nothing_to_reduce};
@@ -66,10 +66,10 @@ pub struct Setting {
 impl Setting {
     /// The schedules of all ranks.
     fn of_all(&self, schedule: impl Fn(&Shape) -> Schedule) -> Vec<Schedule> {
-        let nesting = self.seats.nesting(self.size);
+        let hierarchy = self.seats.hierarchy(self.size);
         let shape = |rank| {
             let shape = Shape::new(Rank(rank), self.size);
-            nesting.clone().map_or(shape.clone(), |nesting| shape.nested(nesting))
+            hierarchy.clone().map_or(shape.clone(), |hierarchy| shape.nested(hierarchy))
         };
         (0..self.size).map(|rank| schedule(&shape(rank))).collect()
     }
@@ -123,7 +123,7 @@ pub fn bcast(way: Option<Bcast>, at: Setting) -> Case {
         Some(way) => way.schedule(shape, at.root(), at.bytes()),
         None => collectives::bcast(shape, at.root(), at.bytes()),
     };
-    let data = parcels(at.root, 0, at.count);
+    let data = chunked_messages(at.root, 0, at.count);
     Case::new(format!("bcast {way:?} {at:?}"), at.of_all(schedule), nothing_to_reduce, |rank| {
         let before = if at.is_root(rank) { data.clone() } else { untouched(at.bytes()) };
         (vec![], before, data.clone())
@@ -154,11 +154,11 @@ pub fn gatherv(at: Setting) -> Case {
 
 fn gathering(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
     Case::new(what, schedules, nothing_to_reduce, |rank| {
-        let own = parcels(rank, at.root, count_in(blocks[rank as usize]));
+        let own = chunked_messages(rank, at.root, count_in(blocks[rank as usize]));
         if !at.is_root(rank) {
             return (own, vec![], vec![]);
         }
-        let all = filled_blocks(blocks, |from, count| parcels(from, at.root, count));
+        let all = filled_blocks(blocks, |from, count| chunked_messages(from, at.root, count));
         if at.in_place { (vec![], only(&all, blocks, rank), all) } else { (own, untouched(all.len()), all) }
     })
 }
@@ -187,9 +187,9 @@ pub fn scatterv(at: Setting) -> Case {
 
 fn scattering(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
     Case::new(what, schedules, nothing_to_reduce, |rank| {
-        let all = || filled_blocks(blocks, |to, count| parcels(at.root, to, count));
+        let all = || filled_blocks(blocks, |to, count| chunked_messages(at.root, to, count));
         let input = if at.is_root(rank) { all() } else { vec![] };
-        let own = parcels(at.root, rank, count_in(blocks[rank as usize]));
+        let own = chunked_messages(at.root, rank, count_in(blocks[rank as usize]));
         if at.in_place_at(rank) { (input, vec![], vec![]) } else { (input, untouched(own.len()), own) }
     })
 }
@@ -213,9 +213,9 @@ pub fn allgatherv(way: Option<Allgather>, at: Setting) -> Case {
 }
 
 fn gathering_everywhere(what: String, schedules: Vec<Schedule>, at: Setting, blocks: &[Block]) -> Case {
-    let all = filled_blocks(blocks, |from, count| parcels(from, 0, count));
+    let all = filled_blocks(blocks, |from, count| chunked_messages(from, 0, count));
     Case::new(what, schedules, nothing_to_reduce, |rank| {
-        let own = parcels(rank, 0, count_in(blocks[rank as usize]));
+        let own = chunked_messages(rank, 0, count_in(blocks[rank as usize]));
         if at.in_place {
             (vec![], only(&all, blocks, rank), all.clone())
         } else {
@@ -256,8 +256,8 @@ fn exchanging(
     receives: impl Fn(u32) -> Vec<Block>,
 ) -> Case {
     Case::new(what, schedules, nothing_to_reduce, |rank| {
-        let sent = |blocks: Vec<Block>| filled_blocks(&blocks, |to, count| parcels(rank, to, count));
-        let expected = filled_blocks(&receives(rank), |from, count| parcels(from, rank, count));
+        let sent = |blocks: Vec<Block>| filled_blocks(&blocks, |to, count| chunked_messages(rank, to, count));
+        let expected = filled_blocks(&receives(rank), |from, count| chunked_messages(from, rank, count));
         if at.in_place {
             (vec![], sent(receives(rank)), expected)
         } else {

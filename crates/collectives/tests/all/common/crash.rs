@@ -16,7 +16,9 @@ use fabric::{Heap, Peer};
 use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Settings, Standing};
 
 use super::cases::Case;
-use super::elements::{ELEMENT_BYTES, UNTOUCHED, add_disjoint, assert_same, parcels, sums, untouched};
+use super::elements::{
+    ELEMENT_BYTES, UNTOUCHED, add_disjoint, assert_same, chunked_messages, sums, untouched,
+};
 use super::{Reduction, apply, filled, memory, nothing_to_reduce};
 
 /// Who dies, and at which of its steps.
@@ -321,7 +323,7 @@ impl Program {
         }
         let bytes = NEXT_COUNT * ELEMENT_BYTES;
         let own = |rank: u32| match self.living.contains(&rank) {
-            true => parcels(rank, 0, NEXT_COUNT),
+            true => chunked_messages(rank, 0, NEXT_COUNT),
             false => untouched(bytes),
         };
         let ranks: Vec<Rank> = self.living.iter().copied().map(Rank).collect();

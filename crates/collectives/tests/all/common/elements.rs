@@ -14,9 +14,9 @@ pub const ELEMENT_BYTES: usize = 12;
 pub const UNTOUCHED: u8 = 0xee;
 
 /// `count` parcels from one rank to another.
-pub fn parcels(from: u32, to: u32, count: usize) -> Vec<u8> {
-    let parcel = |index| [from, to, index].map(u32::to_le_bytes).concat();
-    (0..count as u32).flat_map(parcel).collect()
+pub fn chunked_messages(from: u32, to: u32, count: usize) -> Vec<u8> {
+    let chunked_message = |index| [from, to, index].map(u32::to_le_bytes).concat();
+    (0..count as u32).flat_map(chunked_message).collect()
 }
 
 /// The sums of `count` elements over ranks `first` to before `end`; indices begin at `index`.

@@ -19,14 +19,14 @@ pub enum Seats {
 }
 
 impl Seats {
-    pub fn nesting(self, size: u32) -> Option<Arc<Hierarchy>> {
-        let nesting = match self {
+    pub fn hierarchy(self, size: u32) -> Option<Arc<Hierarchy>> {
+        let hierarchy = match self {
             Seats::Unknown => return None,
             Seats::Straight(seed) => random(size, seed, &[]),
             Seats::Dealt(seed) => random(size, seed, &shuffled(size, seed)),
             Seats::Cyclic(nodes) => cyclic(size, nodes),
         };
-        Some(Arc::new(nesting.expect("sound")))
+        Some(Arc::new(hierarchy.expect("sound")))
     }
 }
 

@@ -30,20 +30,20 @@ pub(in crate::communicator) struct Watch {
 impl Communicator {
     /// An operation by messages begins, is counted, and may be waited for.
     #[inline]
-    pub(in crate::communicator) fn tell_board(&self) {
+    pub(in crate::communicator) fn tell_segment(&self) {
         // What is closed begins nothing, and who has not heard of that waits for it on the collective
         // segment.
-        if let Some(bulletin) = self.bulletin()
+        if let Some(handle) = self.handle()
             && !self.inner.standing.is_closed()
-            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+            && !handle.begun.no_more.load(Ordering::Relaxed)
         {
-            bulletin.board.say_elsewhere(self.by_messages(bulletin));
+            handle.segment.say_elsewhere(self.by_messages(handle));
         }
     }
 
     /// How many operations by messages were begun since there is a collective segment.
-    pub(super) fn by_messages(&self, bulletin: &SegmentHandle) -> u32 {
-        self.by_messages_at_all().wrapping_sub(bulletin.by_messages_before)
+    pub(super) fn by_messages(&self, handle: &SegmentHandle) -> u32 {
+        self.by_messages_at_all().wrapping_sub(handle.by_messages_before)
     }
 
     pub(super) fn by_messages_at_all(&self) -> u32 {
@@ -54,13 +54,13 @@ impl Communicator {
     /// Where this member stands, which has just begun an operation by messages; `None` where there is no
     /// collective segment.
     fn stage(&self) -> Option<CollectiveProgress> {
-        let bulletin = self.bulletin()?;
-        let mut turn = bulletin.turn.try_hold().filter(|turn| !turn.has_left)?;
-        if bulletin.begun.no_more.load(Ordering::Relaxed) {
-            bulletin.end(&mut turn);
+        let handle = self.handle()?;
+        let mut turn = handle.turn.try_hold().filter(|turn| !turn.has_left)?;
+        if handle.begun.no_more.load(Ordering::Relaxed) {
+            handle.end(&mut turn);
             return None;
         }
-        Some(CollectiveProgress { number: turn.credit.number(), by_messages: self.by_messages(bulletin) })
+        Some(CollectiveProgress { number: turn.credit.number(), by_messages: self.by_messages(handle) })
     }
 
     /// A wait for an operation by messages that has just begun.
@@ -77,16 +77,16 @@ impl Communicator {
         execution: &mut Execution,
         engine: &mut Engine<Fabrics>,
     ) {
-        let Some(bulletin) = self.bulletin() else { return };
+        let Some(handle) = self.handle() else { return };
         // What is closed ends by itself.
         if engine.closed(self.collective_context()).is_some() {
             return;
         }
-        let is_elsewhere = |rank| bulletin.takes_no_part(rank, stage);
+        let is_elsewhere = |rank| handle.takes_no_part(rank, stage);
         let found = execution.partners().find(|(_, with)| is_elsewhere(*with));
         // What was left may be others' by now, and its words are theirs then: whoever sees one of them sees
         // this.
-        if bulletin.begun.no_more.load(Ordering::Relaxed) {
+        if handle.begun.no_more.load(Ordering::Relaxed) {
             return;
         }
         if let Some((activity, with)) = found {
@@ -97,20 +97,20 @@ impl Communicator {
     /// Says that an operation by messages is given up, which was the last of so many.
     #[cold]
     fn say_given_up(&self, by_messages: u32) {
-        if let Some(bulletin) = self.bulletin()
+        if let Some(handle) = self.handle()
             && !self.inner.standing.is_closed()
-            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+            && !handle.begun.no_more.load(Ordering::Relaxed)
         {
-            bulletin.board.give_up(by_messages);
-            bulletin.board.wake();
+            handle.segment.give_up(by_messages);
+            handle.segment.wake();
         }
     }
 
     /// The same of the one that was begun last.
     #[cold]
     pub(super) fn say_last_given_up(&self) {
-        if let Some(bulletin) = self.bulletin() {
-            self.say_given_up(self.by_messages(bulletin));
+        if let Some(handle) = self.handle() {
+            self.say_given_up(self.by_messages(handle));
         }
     }
 }
@@ -152,10 +152,10 @@ impl Watch {
     #[cold]
     pub(in crate::communicator) fn look_back(&mut self, of: &Communicator, execution: &mut Execution) {
         if self.is_due()
-            && let (Some(stage), Some(bulletin)) = (self.stage, of.bulletin())
-            && !bulletin.begun.no_more.load(Ordering::Relaxed)
+            && let (Some(stage), Some(handle)) = (self.stage, of.handle())
+            && !handle.begun.no_more.load(Ordering::Relaxed)
         {
-            execution.expect_nothing_of(&|rank| bulletin.takes_no_part(rank, stage));
+            execution.expect_nothing_of(&|rank| handle.takes_no_part(rank, stage));
         }
     }
 }
@@ -163,19 +163,19 @@ impl Watch {
 impl SegmentHandle {
     /// Whether a member sends and takes nothing more for the last operation by messages.
     fn takes_no_part(&self, rank: Rank, stage: CollectiveProgress) -> bool {
-        self.has_passed_over(rank, stage) || self.board.has_given_up(rank.0, stage.by_messages)
+        self.has_passed_over(rank, stage) || self.segment.has_given_up(rank.0, stage.by_messages)
     }
 
     /// Whether a member is in a later operation on the collective segment, and has not begun the last one by
     /// messages.
     fn has_passed_over(&self, rank: Rank, stage: CollectiveProgress) -> bool {
-        self.board.has_passed_over(rank.0, stage.number, stage.by_messages)
+        self.segment.has_passed_over(rank.0, stage.number, stage.by_messages)
     }
 
     /// Whether a member has not written its slot for an operation on the collective segment, and never will:
     /// it is through with it, or waits in it, or has begun an operation by messages that comes later.
     pub(super) fn will_not_write(&self, rank: Rank, stage: CollectiveProgress) -> bool {
-        self.board.will_not_write(rank.0, stage.number, stage.by_messages)
+        self.segment.will_not_write(rank.0, stage.number, stage.by_messages)
     }
 }
 
@@ -195,14 +195,14 @@ mod tests {
 
     /// What is left is taken by others, whose words mean other operations.
     #[test]
-    fn nothing_is_learnt_from_a_board_that_was_left() {
+    fn nothing_is_learnt_from_a_segment_that_was_left() {
         let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
         run_threads(2, &config, |session| {
             let world = &session.world();
             let several = |comm: &Communicator, times: u32| (0..times).for_each(|_| comm.barrier().unwrap());
             let (left, next) = (world.duplicate().unwrap(), world.duplicate().unwrap());
             several(&left, 4);
-            assert!(left.bulletin().is_some());
+            assert!(left.handle().is_some());
             let mut room = vec![0u8; 1 << 16];
             let buffers = Buffers { input: reading(&[] as &[u8]), output: writing(&mut room) };
             let bcast = Collective::Bcast { root: Rank(1 - world.rank().0), bytes: 1 << 16 };

@@ -62,13 +62,13 @@ impl Begun {
 
     /// This member is through with an operation during which others went on.
     #[cold]
-    pub(super) fn left(&self, board: &CollectiveSegment, number: u32) {
+    pub(super) fn left(&self, segment: &CollectiveSegment, number: u32) {
         let mut numbers = lock(&self.underway);
         if is_before(numbers.last, number) {
             numbers.last = number;
         }
         let oldest = numbers.underway.first();
-        board.consume(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
+        segment.consume(oldest.map_or(numbers.last, |oldest| oldest.wrapping_sub(1)));
         // Who finds none says by itself how far this member is, so that has to come behind.
         self.count.store(numbers.underway.len(), Ordering::SeqCst);
     }
@@ -82,9 +82,9 @@ impl Begun {
         self.count.store(numbers.underway.len(), Ordering::Release);
     }
 
-    fn end(&self, board: &CollectiveSegment, number: u32) {
+    fn end(&self, segment: &CollectiveSegment, number: u32) {
         lock(&self.underway).underway.retain(|&other| other != number);
-        self.left(board, number);
+        self.left(segment, number);
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) struct Part {
 /// The next operation on the collective segment, which is to go on beside.
 pub(in crate::communicator) struct Next<'a> {
     of: &'a Communicator,
-    bulletin: &'a SegmentHandle,
+    handle: &'a SegmentHandle,
     turn: Guard<'a, SegmentState>,
     plan: NonblockingPlan,
 }
@@ -120,30 +120,33 @@ pub(in crate::communicator) struct Next<'a> {
 impl Communicator {
     /// The next operation on the collective segment, where there is one already and the operation fits; an
     /// error where another thread is in one. `None`: nothing has happened.
-    pub(in crate::communicator) fn next_on_board(&self, collective: Collective) -> Option<Result<Next<'_>>> {
-        let bulletin = self.bulletin()?;
+    pub(in crate::communicator) fn next_on_segment(
+        &self,
+        collective: Collective,
+    ) -> Option<Result<Next<'_>>> {
+        let handle = self.handle()?;
         if self.inner.standing.is_closed() {
             return None;
         }
         let plan = NonblockingPlan::of(collective, &self.setting())?;
-        let Some(mut turn) = bulletin.turn.try_hold() else { return self.turn_is_held(bulletin).map(Err) };
+        let Some(mut turn) = handle.turn.try_hold() else { return self.turn_is_held(handle).map(Err) };
         if turn.has_left {
             return None;
         }
-        self.prepare_to_begin(bulletin, &mut turn)?;
-        Some(Ok(Next { of: self, bulletin, turn, plan }))
+        self.prepare_to_begin(handle, &mut turn)?;
+        Some(Ok(Next { of: self, handle, turn, plan }))
     }
 
     /// What is due before an operation is begun: a turn of progress, as a program may do nothing else, and a
     /// renewal. `None` where it goes by messages.
     #[inline]
-    pub(super) fn prepare_to_begin(&self, bulletin: &SegmentHandle, turn: &mut SegmentState) -> Option<()> {
+    pub(super) fn prepare_to_begin(&self, handle: &SegmentHandle, turn: &mut SegmentState) -> Option<()> {
         let number = turn.credit.next();
         if is_turn_due(number) {
             self.inner.process.progress();
         }
         match turn.owes_renewal || Credit::is_renewal_due(number) {
-            true => self.renew_or_owe(bulletin, turn, number),
+            true => self.renew_or_owe(handle, turn, number),
             false => Some(()),
         }
     }
@@ -152,12 +155,12 @@ impl Communicator {
     /// what was before. Nobody waits for them here, so it may stay owed; `None` where it was owed for as long
     /// as can be.
     #[cold]
-    fn renew_or_owe(&self, bulletin: &SegmentHandle, turn: &mut SegmentState, number: u32) -> Option<()> {
+    fn renew_or_owe(&self, handle: &SegmentHandle, turn: &mut SegmentState, number: u32) -> Option<()> {
         let last = number.wrapping_sub(1);
         let mut others = others(self.rank(), self.size());
-        if others.all(|place| !is_before(bulletin.board.consumed(place.0), last)) {
+        if others.all(|place| !is_before(handle.segment.consumed(place.0), last)) {
             turn.credit.all_consumed(last);
-            bulletin.board.renew(number);
+            handle.segment.renew(number);
             turn.owes_renewal = false;
             return Some(());
         }
@@ -168,12 +171,12 @@ impl Communicator {
 
     /// The collective segment, if it was founded.
     #[inline]
-    pub(in crate::communicator) fn bulletin(&self) -> Option<&SegmentHandle> {
-        self.inner.bulletin.get()?.as_ref().ok()?.as_deref()
+    pub(in crate::communicator) fn handle(&self) -> Option<&SegmentHandle> {
+        self.inner.handle.get()?.as_ref().ok()?.as_deref()
     }
 
     /// Begins an operation on the collective segment; `None` where it is over, and has gone well.
-    pub(in crate::communicator) fn start_by_board(
+    pub(in crate::communicator) fn start_by_segment(
         &self,
         next: Result<Next<'_>>,
         buffers: Buffers,
@@ -198,37 +201,37 @@ impl Communicator {
 impl Next<'_> {
     /// Begins it; `None` where it is over within a few looks, and has gone well.
     fn begin(mut self, buffers: Buffers, combining: OwnedCombining) -> Option<Ongoing> {
-        let Next { of, bulletin, plan, .. } = self;
+        let Next { of, handle, plan, .. } = self;
         let process = &of.inner.process;
         let number = plan.begin(&mut self.turn.credit);
         self.turn.note(plan.flow());
-        let stage = CollectiveProgress { number, by_messages: of.by_messages(bulletin) };
+        let stage = CollectiveProgress { number, by_messages: of.by_messages(handle) };
         let pending = NonblockingOperation::new(plan, number, buffers);
         let mut part = Part { context: of.collective_context(), pending, stage, combining, looks: 0 };
-        part.pending.begin(&bulletin.board, &mut self.turn.credit);
+        part.pending.begin(&handle.segment, &mut self.turn.credit);
         let mut ended = None;
         if !part.pending.owes() && !process.is_busy_beside() {
             process.is_there_now(|| {
-                ended = part.poll(of, bulletin);
+                ended = part.poll(of, handle);
                 ended.is_some()
             });
         }
         match ended {
             None => {
-                bulletin.begun.begin(number);
-                part.tell(&bulletin.board);
+                handle.begun.begin(number);
+                part.tell(&handle.segment);
                 // Whoever holds the engine may want the turn.
                 drop(self.turn);
                 Some(of.let_go_on(part))
             }
             Some(Ok(())) => {
                 plan.credit(&mut self.turn.credit);
-                bulletin.leave(number);
+                handle.leave(number);
                 of.inner.completed.one_begun();
                 None
             }
             Some(Err(error)) => {
-                bulletin.leave(number);
+                handle.leave(number);
                 drop(self.turn);
                 Some(of.ended(Err(error)))
             }
@@ -238,11 +241,11 @@ impl Next<'_> {
 
 impl Part {
     /// Says on the collective segment how far this member is.
-    fn tell(&self, board: &CollectiveSegment) {
+    fn tell(&self, segment: &CollectiveSegment) {
         if self.pending.owes() {
-            board.owe();
-        } else if !board.owes() {
-            board.stand(self.stage.number);
+            segment.owe();
+        } else if !segment.owes() {
+            segment.stand(self.stage.number);
         }
     }
 
@@ -250,58 +253,58 @@ impl Part {
     fn go_on(
         &mut self,
         of: &Communicator,
-        bulletin: &SegmentHandle,
+        handle: &SegmentHandle,
         engine: &mut Engine<Fabrics>,
     ) -> Option<Result<()>> {
         let owed = self.pending.owes();
-        let ended = self.poll(of, bulletin);
+        let ended = self.poll(of, handle);
         let owes = self.pending.owes();
         if owed && !owes {
-            bulletin.board.owe_no_more();
+            handle.segment.owe_no_more();
         }
         ended.or_else(|| {
             let closed = engine.closed(self.context).map(|failure| Err(of.nothing_comes(&failure)));
             // What it owes it may yet write.
-            closed.or_else(|| if owes { None } else { self.look(of, bulletin) })
+            closed.or_else(|| if owes { None } else { self.look(of, handle) })
         })
     }
 
     /// As [`Part::go_on`], as far as the collective segment goes.
-    fn poll(&mut self, of: &Communicator, bulletin: &SegmentHandle) -> Option<Result<()>> {
-        if let Err(fault) = self.pending.poll(&bulletin.board)? {
+    fn poll(&mut self, of: &Communicator, handle: &SegmentHandle) -> Option<Result<()>> {
+        if let Err(fault) = self.pending.poll(&handle.segment)? {
             return Some(Err(of.failed_on_node(fault)));
         }
         if self.pending.receives() {
-            let mut scratch = lock(&bulletin.begun.room).take();
-            self.pending.receive(&bulletin.board, self.combining.lend(), &mut scratch);
-            *lock(&bulletin.begun.room) = scratch;
+            let mut scratch = lock(&handle.begun.room).take();
+            self.pending.receive(&handle.segment, self.combining.lend(), &mut scratch);
+            *lock(&handle.begun.room) = scratch;
         }
         Some(Ok(()))
     }
 
     /// Looks, once in a few times, whether the slots that are not there can still come.
-    fn look(&mut self, of: &Communicator, bulletin: &SegmentHandle) -> Option<Result<()>> {
+    fn look(&mut self, of: &Communicator, handle: &SegmentHandle) -> Option<Result<()>> {
         self.looks = self.looks.wrapping_add(1);
         if !self.looks.is_multiple_of(LOOKS_PER_WATCH) {
             return None;
         }
-        let elsewhere = self.pending.unheard().find(|&from| bulletin.will_not_write(from, self.stage));
+        let elsewhere = self.pending.unheard().find(|&from| handle.will_not_write(from, self.stage));
         elsewhere.map(|from| Err(of.failed_on_node(Fault::Elsewhere(from))))
     }
 }
 
 impl Operation for Beside {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let bulletin = self.of.bulletin().expect("it was begun on a board");
-        let Some(ended) = self.part.go_on(&self.of, bulletin, engine) else { return false };
+        let handle = self.of.handle().expect("it was begun on a board");
+        let Some(ended) = self.part.go_on(&self.of, handle, engine) else { return false };
         if self.is_awaiting {
-            bulletin.board.await_no_more();
+            handle.segment.await_no_more();
         }
-        bulletin.begun.end(&bulletin.board, self.part.stage.number);
+        handle.begun.end(&handle.segment, self.part.stage.number);
         // A member some slots ahead may sleep until this one is through.
-        bulletin.board.wake();
-        if bulletin.begun.no_more.load(Ordering::SeqCst) {
-            bulletin.quit_unless_busy();
+        handle.segment.wake();
+        if handle.begun.no_more.load(Ordering::SeqCst) {
+            handle.quit_unless_busy();
         }
         if ended.is_ok() {
             self.of.inner.completed.one_begun();
@@ -312,13 +315,13 @@ impl Operation for Beside {
     }
 
     fn waits_for(&self, request: RequestId) -> Option<WaitsFor> {
-        let bulletin = self.of.bulletin().filter(|_| request == self.id)?;
-        Some(WaitsFor::members(&self.of, self.part.pending.awaited(&bulletin.board).into_iter()))
+        let handle = self.of.handle().filter(|_| request == self.id)?;
+        Some(WaitsFor::members(&self.of, self.part.pending.awaited(&handle.segment).into_iter()))
     }
 
     fn lie_down(&mut self) {
         if !self.is_awaiting {
-            self.of.bulletin().expect("it was begun on a board").board.await_others();
+            self.of.handle().expect("it was begun on a board").segment.await_others();
             self.is_awaiting = true;
         }
     }
@@ -370,12 +373,12 @@ mod tests {
         }
     }
 
-    fn on_a_board(ranks: u32, body: impl Fn(&Communicator) + Sync) {
+    fn on_a_segment(ranks: u32, body: impl Fn(&Communicator) + Sync) {
         let config = Config { cpus: Some(CpuTime::UNLIMITED), ..Config::default() };
         run_threads(ranks, &config, |session| {
             let world = session.world();
             (0..5).for_each(|_| world.barrier().unwrap());
-            assert!(world.bulletin().is_some(), "there is one after a few operations");
+            assert!(world.handle().is_some(), "there is one after a few operations");
             body(&world);
         })
         .unwrap();
@@ -384,7 +387,7 @@ mod tests {
     #[test]
     fn who_has_begun_one_need_not_call_anything() {
         let is_over = std::sync::Barrier::new(4);
-        on_a_board(4, |world| {
+        on_a_segment(4, |world| {
             let sum = Sum::begin(world, 10 + u64::from(world.rank().0));
             let is_last = world.rank() == Rank(3);
             if !is_last {
@@ -401,8 +404,8 @@ mod tests {
     /// collective segment.
     #[test]
     fn places_are_renewed_without_anybody_who_waits() {
-        on_a_board(2, |world| {
-            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.number();
+        on_a_segment(2, |world| {
+            let number = || world.handle().unwrap().turn.try_hold().unwrap().credit.number();
             let first = number();
             for at in 0..300u64 {
                 assert_eq!(Sum::begin(world, at + u64::from(world.rank().0)).wait(), 2 * at + 1);
@@ -411,7 +414,7 @@ mod tests {
             assert!(first > number(), "numbers have come round");
             // Who waits in any case, does what is owed.
             (0..40).for_each(|_| world.barrier().unwrap());
-            assert!(!world.bulletin().unwrap().turn.try_hold().unwrap().owes_renewal);
+            assert!(!world.handle().unwrap().turn.try_hold().unwrap().owes_renewal);
             assert_eq!(Sum::begin(world, 1).wait(), 2);
         });
     }
@@ -420,8 +423,8 @@ mod tests {
     /// next one's turn.
     #[test]
     fn pieces_are_taken_before_numbers_come_round() {
-        on_a_board(2, |world| {
-            let number = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.number();
+        on_a_segment(2, |world| {
+            let number = || world.handle().unwrap().turn.try_hold().unwrap().credit.number();
             let bcast = |value: u8| {
                 let mut data = vec![if world.rank() == Rank(0) { value } else { 0 }; 4096];
                 let of = Collective::Bcast { root: Rank(0), bytes: data.len() };
@@ -456,7 +459,7 @@ mod tests {
     /// blocking ones between.
     #[test]
     fn many_go_on_beside_each_other() {
-        on_a_board(3, |world| {
+        on_a_segment(3, |world| {
             for round in 0..6u64 {
                 let sums: Vec<(u64, Sum)> = (0..40)
                     .map(|at| {
@@ -476,7 +479,7 @@ mod tests {
                     sums.into_iter().for_each(ended);
                 }
             }
-            let begun = &world.bulletin().unwrap().begun;
+            let begun = &world.handle().unwrap().begun;
             assert!(!begun.is_busy() && lock(&begun.underway).underway.is_empty());
         });
     }

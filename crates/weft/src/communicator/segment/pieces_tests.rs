@@ -95,7 +95,7 @@ impl Elements {
 
 /// Two threads that are told to have cores, on a collective segment; and then two that are told to have one
 /// core in all.
-pub(super) fn on_a_board(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+pub(super) fn on_a_segment(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let each = Arc::new(each);
     for cpus in [CpuTime::UNLIMITED, ONE_CORE] {
         let each = Arc::clone(&each);
@@ -124,7 +124,7 @@ pub(super) fn of_several(
     run_threads(members, &config, move |session| {
         let world = &session.world();
         (0..4).for_each(|_| world.barrier().unwrap());
-        assert!(world.bulletin().is_some() && world.shares_cores() == (cpus == ONE_CORE));
+        assert!(world.handle().is_some() && world.shares_cores() == (cpus == ONE_CORE));
         each(world);
     })
     .unwrap();
@@ -143,7 +143,7 @@ pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
 /// (decisions/0004).
 #[test]
 fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         let elements = Elements { bytes: 8, count: 4 << 10 };
         let (root, bytes) = (Rank(0), elements.bytes * elements.count);
         let each = Each { bytes, in_place: false };
@@ -162,7 +162,7 @@ fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
 
 #[test]
 fn operands_keep_their_order_whatever_elements_are() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         let here = world.rank();
         for bytes in [2, 8, 12, 24, 1000, 4096] {
             for (count, in_place) in counts(bytes).flat_map(|count| [(count, false), (count, true)]) {
@@ -186,7 +186,7 @@ fn operands_keep_their_order_whatever_elements_are() {
 
 /// What comes behind a call that did not fit goes as if nothing had been.
 fn calls_that_do_not_fit(one: usize, other: usize) {
-    on_a_board(move |world| {
+    on_a_segment(move |world| {
         let elements = Elements { bytes: 8, count: 5000 };
         for lengths in [[one, other], [other, one]] {
             let bytes = lengths[world.rank().0 as usize];
@@ -211,7 +211,7 @@ fn lengths_that_differ_are_told_and_lose_no_number() {
 /// short one.
 #[test]
 fn a_long_one_meets_a_short_one() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         // Of halves each round may have fewer chunks than numbers: as many as the other's, fewer, or more.
         let halves =
             [(70_000, 80_000), (70_000, 120_000), (120_000, 70_000), (50_000, 70_000), (70_000, 300_000)];
@@ -232,7 +232,7 @@ fn a_long_one_meets_a_short_one() {
 
 #[test]
 fn who_panics_in_an_operator_lets_the_other_end() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         // Of long ones each combines a half: then there is no sum for the other either.
         for (count, is_all_at_each) in
             [(HALVES_FROM / 8 - 1, true), (HALVES_FROM / 8, false), (40_000, false)]
@@ -258,7 +258,7 @@ fn lists_of_lengths_go_in_pieces() {
             some.iter().flat_map(|one| some.map(|other| [*one, other])).for_each(|both| list(world, both));
         }
     };
-    on_a_board(lists([0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1]));
+    on_a_segment(lists([0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1]));
     where_copies_are_quick(lists([0, 1, 113, 5000, 16 << 10, (16 << 10) + 1, 100_001, 256 << 10, 700_000]));
 }
 
@@ -322,7 +322,7 @@ fn sums_of_blocks_that_differ_are_scattered() {
             }
         }
     };
-    on_a_board(each);
+    on_a_segment(each);
     where_copies_are_quick(each);
 }
 
@@ -447,7 +447,7 @@ pub(super) const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02"
 /// where it stands, in a slot or as a chunk.
 #[test]
 fn what_comes_is_read_where_its_giver_has_put_it() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         let here = world.rank();
         for (bytes, lists_at) in [(100, 0), (500, 0), (500, 1), (2000, 0), (2000, 1)] {
             let mut both = [0u8; 2];

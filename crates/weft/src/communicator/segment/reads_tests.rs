@@ -8,7 +8,7 @@ use fabric::slots::Slots;
 use fabric::tuner::Alternative;
 use job::error::{Class, Error};
 
-use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
+use super::pieces_tests::{Elements, on_a_segment, where_copies_are_quick};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -19,7 +19,7 @@ fn block(from: usize, to: usize, number: usize, bytes: usize) -> Vec<u8> {
 
 /// The number of the next operation on the collective segment.
 fn next(world: &Communicator) -> u32 {
-    world.bulletin().unwrap().turn.try_hold().unwrap().credit.next()
+    world.handle().unwrap().turn.try_hold().unwrap().credit.next()
 }
 
 /// Both try it once; from then on they go that way, but for a few that try the other one.
@@ -27,7 +27,7 @@ fn go(world: &Communicator, way: Alternative) {
     for bytes in [READ_FROM; 3] {
         exchange(world, 0, bytes, false).unwrap();
     }
-    world.bulletin().unwrap().turn.try_hold().unwrap().turned_out(way);
+    world.handle().unwrap().turn.try_hold().unwrap().turned_out(way);
     for bytes in [1, 2, 4, 8, 16, 32, 64].map(|times| times * READ_FROM) {
         exchange(world, 0, bytes, false).unwrap();
     }
@@ -37,8 +37,8 @@ fn go(world: &Communicator, way: Alternative) {
 fn is_read(world: &Communicator, bytes: usize, in_place: bool) -> bool {
     let first = next(world);
     exchange(world, 0, bytes, in_place).unwrap();
-    let board = &world.bulletin().unwrap().board;
-    [0, 1].map(|place| board.announced(place, first)[1] & READ != 0) == [true; 2]
+    let segment = &world.handle().unwrap().segment;
+    [0, 1].map(|place| segment.announced(place, first)[1] & READ != 0) == [true; 2]
 }
 
 fn exchange(world: &Communicator, number: usize, bytes: usize, in_place: bool) -> Result<(), Error> {
@@ -86,7 +86,7 @@ fn listed(world: &Communicator, [one, other]: [usize; 2], expected: usize) -> Re
 /// There and back, in place and not: what is written over what is given is not read.
 #[test]
 fn what_is_read_is_where_it_belongs() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         go(world, Alternative::Second);
         let lengths = [READ_FROM, READ_FROM + 1, 98_305, LONG_FROM - 1, LONG_FROM, 400_001, 1_200_001];
         for (number, bytes) in lengths.into_iter().enumerate() {
@@ -125,7 +125,7 @@ fn what_cannot_be_read_is_given() {
                 assert!(is_read(world, bytes, false), "{bytes} bytes");
             }
             if refused[here] {
-                world.bulletin().unwrap().board.read_no_more();
+                world.handle().unwrap().segment.read_no_more();
             }
             for bytes in [100_000, 100_001, 600_000, 600_001] {
                 // The next one is told of before anybody knows.

@@ -30,8 +30,8 @@ fn an_exchange_that_is_refused_counts_as_nothing() {
             let begun = || world.inner.sequence.load(Ordering::Relaxed);
             let before = begun();
             {
-                let bulletin = world.bulletin().expect("there is a board");
-                let _another_thread = bulletin.turn.try_hold().expect("nobody else has it");
+                let handle = world.handle().expect("there is a board");
+                let _another_thread = handle.turn.try_hold().expect("nobody else has it");
                 assert_eq!(exchange(&world).expect_err("it is not its turn").class, Class::Other);
             }
             assert_eq!(begun(), before);

@@ -6,13 +6,13 @@ use fabric::slots::Ring;
 use fabric::tuner::Alternative;
 use job::error::Class;
 
-use super::pieces_tests::{Elements, on_a_board, where_copies_are_quick};
+use super::pieces_tests::{Elements, on_a_segment, where_copies_are_quick};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
 /// Sums up elements of so many bytes, so many in all; whether that went by halves.
 fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_place: bool) -> bool {
-    let next = || world.bulletin().unwrap().turn.try_hold().unwrap().credit.next();
+    let next = || world.handle().unwrap().turn.try_hold().unwrap().credit.next();
     let elements = Elements { bytes: element_bytes, count: bytes / element_bytes };
     let first = next();
     let sum = elements.perform(world, Collective::Allreduce(elements.reduction(in_place)), in_place);
@@ -29,7 +29,7 @@ fn go(world: &Communicator, way: Alternative) {
     for _ in 0..3 {
         is_by_halves(world, 8, HALVES_FROM, false);
     }
-    world.bulletin().unwrap().turn.try_hold().unwrap().turned_out(way);
+    world.handle().unwrap().turn.try_hold().unwrap().turned_out(way);
     for bytes in [1, 2, 4, 8, 16, 32, 64].map(|times| times * HALVES_FROM) {
         is_by_halves(world, 8, bytes, false);
     }
@@ -38,7 +38,7 @@ fn go(world: &Communicator, way: Alternative) {
 /// There and back, in place and not, elements that fit lines and that do not.
 #[test]
 fn either_way_has_the_same_sum() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         for (way, is_halves) in
             [(Alternative::First, true), (Alternative::Second, false), (Alternative::First, true)]
         {
@@ -65,7 +65,7 @@ fn both_ways_are_tried() {
 /// What goes with a few numbers of each round meets what goes with all of them, of the same length.
 #[test]
 fn another_operation_of_that_length_is_told() {
-    on_a_board(|world| {
+    on_a_segment(|world| {
         for (bytes, sums_up) in [(70_000, 0), (70_000, 1), (130_000, 0), (300_000, 1)] {
             let elements = Elements { bytes: 8, count: bytes / 8 };
             let input = elements.of(world.rank().0, 1);

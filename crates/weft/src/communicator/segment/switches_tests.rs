@@ -86,8 +86,8 @@ impl Kind {
         let way = |units: usize| {
             let call = self.calls(world.size(), units * unit, 0).next().expect("there is one");
             let collective = call.collective(world.rank());
-            let by_board = SegmentAlgorithm::of(collective, &world.setting()).map(|chosen| chosen.way());
-            (by_board, collective.chosen(&world.shape()))
+            let by_segment = SegmentAlgorithm::of(collective, &world.setting()).map(|chosen| chosen.way());
+            (by_segment, collective.chosen(&world.shape()))
         };
         let most = MOST / unit;
         let mut last_before = LIMITS.map(|limit| limit / unit).to_vec();
@@ -291,7 +291,7 @@ fn all_over(fabric: FabricName) {
                 let world = &session.world();
                 assert_eq!(world.process().guide().costs.copies_are_quick(), is_quick);
                 (0..4).for_each(|_| world.barrier().unwrap());
-                assert_eq!(world.bulletin().is_some(), fabric == FabricName::Shm);
+                assert_eq!(world.handle().is_some(), fabric == FabricName::Shm);
                 for kind in Kind::ALL {
                     let lengths = kind.lengths(world);
                     assert!(lengths.len() > 3 * LIMITS.len(), "{kind:?} changes its way nowhere");

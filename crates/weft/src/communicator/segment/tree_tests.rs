@@ -19,7 +19,7 @@ fn among_many(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     run_threads(MEMBERS, &config, move |session| {
         let world = &session.world();
         (0..5).for_each(|_| world.barrier().unwrap());
-        assert!(world.bulletin().is_some());
+        assert!(world.handle().is_some());
         each(world);
     })
     .unwrap();

@@ -27,16 +27,16 @@ impl Communicator {
         output: Room,
         combining: Combining<'_>,
     ) -> Option<Result<()>> {
-        let bulletin = self.bulletin()?;
-        if bulletin.members() != 2 || self.inner.standing.is_closed() {
+        let handle = self.handle()?;
+        if handle.members() != 2 || self.inner.standing.is_closed() {
             return None;
         }
         let two = TwoRankPlan::of(collective, self.inner.rank)?;
-        let mut turn = bulletin.turn.try_hold()?;
+        let mut turn = handle.turn.try_hold()?;
         // A room keeps nothing.
         let mut output = ManuallyDrop::new(output.memory());
         let Some(mut visit) =
-            SegmentOperation::enter(self.on(bulletin), &mut turn, two.flow(), two.longest_bytes)
+            SegmentOperation::enter(self.on(handle), &mut turn, two.flow(), two.longest_bytes)
         else {
             drop(turn);
             let give = if two.is_loaded { giving(&output) } else { input };
@@ -46,7 +46,7 @@ impl Communicator {
             }
             let is_reduce = matches!(collective, Collective::Reduce(..));
             let get = output.part(two.place, two.got_bytes);
-            let done = self.pass_message(bulletin, (is_reduce, two.longest_bytes), give, get)?;
+            let done = self.pass_message(handle, (is_reduce, two.longest_bytes), give, get)?;
             return Some(self.counted(done));
         };
         let done = match visit.begin() {
@@ -66,14 +66,14 @@ impl Communicator {
     #[inline(never)]
     fn pass_message(
         &self,
-        bulletin: &SegmentHandle,
+        handle: &SegmentHandle,
         (is_reduce, bytes): (bool, usize),
         give: Option<Payload<'static>>,
         get: UserMemory,
     ) -> Option<Result<()>> {
         let inner = &*self.inner;
         let (here, flow) = (inner.rank, Flow { gives: give.is_some(), gets: give.is_none() });
-        let mut turn = bulletin.turn.try_hold()?;
+        let mut turn = handle.turn.try_hold()?;
         let is_message = !turn.has_left && turn.is_message(flow, bytes);
         drop(turn);
         if !is_message || !inner.process.one_message_of_two().has(is_reduce, bytes) {
@@ -108,7 +108,7 @@ impl Communicator {
         }
         // One blocking operation is under way at a time (MPI 5.0 section 6.14).
         inner.sequence.store(number.wrapping_add(1), Ordering::Relaxed);
-        self.tell_board();
+        self.tell_segment();
         let sent = sending.map_or(Ok(()), |request| judge(&self.wait(request), with, Activity::Sending, 0));
         let done = failed.map_or(Ok(()), |(activity, cause)| Err(Failed { with, activity, cause }));
         Some(done.and(sent).map_err(|failed| self.told(&failed)))

@@ -173,24 +173,28 @@ impl Communicator {
     /// then as they are given. So two edges between the same ranks are in the same order at both ends.
     fn edges_here(&self, edges: &[Edge]) -> Result<Vec<Edge>> {
         let Rank(here) = self.rank();
-        let mut parcels = vec![Vec::new(); self.size() as usize];
+        let mut chunked_messages = vec![Vec::new(); self.size() as usize];
         for edge in edges {
             let numbers = [edge.source, edge.destination].map(i64::from);
             let ends = if edge.source == edge.destination { &numbers[..1] } else { &numbers[..] };
             for &end in ends {
-                parcels[end as usize].extend([numbers[0], numbers[1], i64::from(edge.weight)]);
+                chunked_messages[end as usize].extend([numbers[0], numbers[1], i64::from(edge.weight)]);
             }
         }
-        let counts: Vec<u32> = parcels.iter().map(|parcel| parcel.len() as u32).collect();
+        let counts: Vec<u32> =
+            chunked_messages.iter().map(|chunked_message| chunked_message.len() as u32).collect();
         let coming = self.all_to_all_segments(&counts)?.or_blank();
         let mail = Mail::new(self);
-        let is_sent = |(to, parcel): &(u32, &Vec<i64>)| *to != here && !parcel.is_empty();
-        let under_way = (0..).zip(&parcels).filter(is_sent).map(|(to, parcel)| mail.send(Rank(to), parcel));
+        let is_sent = |(to, chunked_message): &(u32, &Vec<i64>)| *to != here && !chunked_message.is_empty();
+        let under_way = (0..)
+            .zip(&chunked_messages)
+            .filter(is_sent)
+            .map(|(to, chunked_message)| mail.send(Rank(to), chunked_message));
         let under_way = under_way.collect::<Result<Vec<Parcel>>>()?;
         let mut arrived = Vec::new();
         for (from, &count) in (0..).zip(&coming) {
             match () {
-                () if from == here => arrived.append(&mut parcels[here as usize]),
+                () if from == here => arrived.append(&mut chunked_messages[here as usize]),
                 () if count > 0 => arrived.extend(mail.receive(Rank(from), count as usize)?),
                 () => {}
             }

@@ -155,7 +155,7 @@ fn pull(sides: &mut [Libfabric; 2], bytes: usize) -> Vec<usize> {
         });
     };
     say(left, right, &mut at_right, b"before");
-    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    let exposed = left.register_memory(to_right, Payload::from(&data[..]));
     say(left, right, &mut at_right, b"here it is");
     let room = Heap::new(bytes);
     assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 1), Pulled::Underway);
@@ -165,7 +165,7 @@ fn pull(sides: &mut [Libfabric; 2], bytes: usize) -> Vec<usize> {
     });
     assert_eq!(at_right.pulled, [(1, true)]);
     assert!(room.payload().to_vec() == data, "{bytes} bytes have changed on the way");
-    left.conceal(Peer(1), exposed);
+    left.deregister_memory(Peer(1), exposed);
     assert_eq!(mock::broken_rules(), [""; 0]);
     mock::moved_bytes().iter().zip(before).map(|(now, before)| now - before).collect()
 }
@@ -218,11 +218,11 @@ fn memory_that_is_shown_twice_stays_shown_until_both_are_over() {
         !heard.messages.is_empty()
     });
     let data = vec![7u8; 1 << 20];
-    let short = left.expose(to_right, Payload::from(&data[..100_000]));
-    let long = left.expose(to_right, Payload::from(&data[..]));
+    let short = left.register_memory(to_right, Payload::from(&data[..100_000]));
+    let long = left.register_memory(to_right, Payload::from(&data[..]));
     assert_eq!(short, long);
     // Of the short one, which was over first.
-    left.conceal(Peer(1), short);
+    left.deregister_memory(Peer(1), short);
     until("the keys", || {
         left.poll(&mut at_left, 16);
         right.poll(&mut heard, 16);
@@ -239,7 +239,7 @@ fn memory_that_is_shown_twice_stays_shown_until_both_are_over() {
     assert!(room.payload().to_vec() == data && heard.lost.is_empty(), "{:?}", heard.lost);
     assert!(mock::moved_bytes().iter().filter(|bytes| **bytes > 0).count() == 2, "over both rails");
     assert!(left.is_hasty());
-    left.conceal(Peer(1), long);
+    left.deregister_memory(Peer(1), long);
     assert!(!left.is_hasty());
     assert_eq!(mock::broken_rules(), [""; 0]);
 }
@@ -257,10 +257,10 @@ fn memory_that_is_never_done_with_is_registered_no_more_than_it_must() {
     let lengths = [300_000, 1 << 20, 300_000, 90_000, 700_000];
     let mut before = None;
     for (number, bytes) in lengths.into_iter().cycle().take(60).enumerate() {
-        let exposed = left.expose(to_right, Payload::from(&data[..bytes]));
+        let exposed = left.register_memory(to_right, Payload::from(&data[..bytes]));
         assert_ne!(exposed, Exposed::default(), "message {number} is not registered");
         if let Some(before) = before.replace(exposed) {
-            left.conceal(Peer(1), before);
+            left.deregister_memory(Peer(1), before);
         }
         let room = Heap::new(bytes);
         assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 9), Pulled::Underway);
@@ -273,7 +273,7 @@ fn memory_that_is_never_done_with_is_registered_no_more_than_it_must() {
         assert_eq!(heard.pulled, [(9, true)]);
         assert!(room.payload().to_vec() == data[..bytes], "message {number}");
     }
-    left.conceal(Peer(1), before.expect("the last message"));
+    left.deregister_memory(Peer(1), before.expect("the last message"));
     assert!(!left.is_hasty());
     assert_eq!(mock::broken_rules(), [""; 0]);
 }
@@ -285,7 +285,7 @@ fn a_rail_that_fails_loses_the_peer_and_is_told_once() {
     let data = vec![4u8; 1 << 20];
     let (mut at_left, mut heard) = (Noting::default(), Noting::default());
     post(&mut left, to_right, b"before", &mut at_left);
-    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    let exposed = left.register_memory(to_right, Payload::from(&data[..]));
     post(&mut left, to_right, b"here it is", &mut at_left);
     until("word of the message", || {
         left.poll(&mut at_left, 16);

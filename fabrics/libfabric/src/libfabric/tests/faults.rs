@@ -203,7 +203,7 @@ fn an_error_that_names_nobody_costs_only_who_has_died_and_frees_nothing() {
     }
     let to_left = connect(&mut third, &left);
     let data = vec![8u8; 90_000];
-    let exposed = third.expose(to_left, Payload::from(&data[..]));
+    let exposed = third.register_memory(to_left, Payload::from(&data[..]));
     let room = Heap::new(data.len());
     assert_eq!(left.pull(to_third, exposed, 0, &mut room.memory(), 9), Pulled::Underway);
     mock::change(|rules| rules.dead = Some(SECOND));
@@ -303,7 +303,7 @@ fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pie
     mock::change(|rules| rules.regions_max = 4);
     let data = vec![5u8; 1 << 20];
     for told in [true, false] {
-        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        let exposed = left.register_memory(to_right, Payload::from(&data[..]));
         assert_eq!(exposed, Exposed::default());
         let notice = left.take_notice();
         assert_eq!(notice.is_some(), told);
@@ -315,10 +315,10 @@ fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pie
     assert_eq!(right.pull(to_left, Exposed::default(), 0, &mut room.memory(), 1), Pulled::Refused);
     // One more: it can be shown, but not be read.
     mock::change(|rules| rules.regions_max = 5);
-    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    let exposed = left.register_memory(to_right, Payload::from(&data[..]));
     assert_eq!(right.pull(to_left, exposed, 0, &mut room.memory(), 1), Pulled::Refused);
     assert!(right.take_notice().is_some_and(|notice| notice.what.contains("ulimit -l")));
-    left.conceal(Peer(1), exposed);
+    left.deregister_memory(Peer(1), exposed);
     let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
     let mut sent = None;
     until("the message in pieces", || {
@@ -351,7 +351,7 @@ fn nothing_stays_registered_when_large_messages_are_over() {
     for number in 0..20u8 {
         let data = vec![number; 200_000];
         let room = Heap::new(data.len());
-        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        let exposed = left.register_memory(to_right, Payload::from(&data[..]));
         let pulled = right.pull(to_left, exposed, 0, &mut room.memory(), number.into());
         assert_eq!(pulled, Pulled::Underway);
         until("a large message", || {
@@ -361,7 +361,7 @@ fn nothing_stays_registered_when_large_messages_are_over() {
         });
         assert_eq!(at_right.pulled.pop(), Some((number.into(), true)));
         assert!(room.payload().to_vec() == data);
-        left.conceal(Peer(1), exposed);
+        left.deregister_memory(Peer(1), exposed);
     }
     assert!(at_left.lost.is_empty() && at_right.lost.is_empty());
 }
@@ -371,7 +371,7 @@ fn what_is_read_from_a_peer_that_is_lost_ends_before_the_loss_is_told() {
     let (mut left, mut right) = mocked(MEMORY);
     let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
     let data = vec![7u8; 300_000];
-    let exposed = left.expose(to_right, Payload::from(&data[..]));
+    let exposed = left.register_memory(to_right, Payload::from(&data[..]));
     mock::change(|rules| rules.failing_percent = 100);
     let room = Heap::new(data.len());
     for ticket in [4, 5] {
@@ -427,7 +427,7 @@ fn what_cannot_be_read_after_a_farewell_is_not_told_as_whole() {
         let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
         post(&mut left, to_right, b"before", &mut at_left);
         let data = vec![6u8; bytes];
-        let exposed = left.expose(to_right, Payload::from(&data[..]));
+        let exposed = left.register_memory(to_right, Payload::from(&data[..]));
         until("the left to leave", || {
             left.poll(&mut at_left, 16);
             right.poll(&mut at_right, 16);

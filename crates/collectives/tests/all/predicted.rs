@@ -160,8 +160,8 @@ fn on_nodes_of(shape: Shape, together: u32) -> Shape {
 /// Nodes of consecutive ranks: how many of how many each, in order.
 fn on_nodes(nodes: &[(u32, u32)]) -> Shape {
     let runs: Vec<Run> = nodes.iter().map(|&(groups, size)| Run { groups, size }).collect();
-    let nesting = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("sound");
-    Shape::new(Rank(0), nesting.size()).nested(Arc::new(nesting))
+    let hierarchy = Hierarchy::new(&[], &[(HierarchyLevel::Node, runs)]).expect("sound");
+    Shape::new(Rank(0), hierarchy.size()).nested(Arc::new(hierarchy))
 }
 
 /// Operations in which each rank has a block for every other.

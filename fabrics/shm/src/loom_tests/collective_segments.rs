@@ -6,7 +6,10 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Futex, model};
-use crate::layout::{BOARD_PLACE_BYTES, BOARD_PLACES, LINE, SEAT_KNOCKS, trays_bytes};
+use crate::layout::{
+    COLLECTIVE_SEGMENT_PLACE_BYTES, COLLECTIVE_SEGMENT_PLACES, LINE, PROCESS_SLOT_KNOCKS,
+    staging_buffers_bytes,
+};
 use crate::memory::Lines;
 use crate::process_slot::ProcessSlot;
 use crate::slot_table::SlotTable;
@@ -46,7 +49,7 @@ fn roots_in_turn_write_over_nothing_unread() {
 }
 
 #[test]
-fn pieces_that_are_exchanged_are_whole_round_all_trays() {
+fn pieces_that_are_exchanged_are_whole_round_all_staging_buffers() {
     operations(2, &[Step::Pieces(Ring::Short, 3)]);
 }
 
@@ -81,19 +84,19 @@ fn nobody_sleeps_through_an_entry() {
         let number = Credit::default().next();
         let writing = thread::spawn(move || {
             writer.put(&*theirs, number, [Payload::EMPTY; 2]);
-            if writer.is_awaited(&*theirs) && seat(1).must_wake(&*theirs) {
+            if writer.is_awaited(&*theirs) && process_slot(1).must_wake(&*theirs) {
                 waker.wake();
             }
         });
         let has = || members[1].has(&*memory, 0, number);
         members[1].await_others(&*memory);
         while !has() {
-            let armed = seat(1).arm(&*memory);
+            let armed = process_slot(1).arm(&*memory);
             let is_late = has();
             if !is_late {
-                futex.wait(seat(1).bell(&*memory), armed);
+                futex.wait(process_slot(1).bell(&*memory), armed);
             }
-            seat(1).disarm(&*memory);
+            process_slot(1).disarm(&*memory);
         }
         members[1].await_no_more(&*memory);
         writing.join().unwrap();
@@ -204,7 +207,7 @@ fn entries_that_are_owed_are_awaited_each() {
 
 /// The last who leaves a collective segment makes it clean: nobody else still looks at it.
 #[test]
-fn one_member_is_the_last_on_a_board() {
+fn one_member_is_the_last_on_a_collective_segment() {
     model(|| {
         let (memory, members) = founded(2);
         let (theirs, other) = (memory.clone(), members[1]);
@@ -221,8 +224,8 @@ fn one_member_is_the_last_on_a_board() {
 fn leave(places: SlotTable, memory: &Arc<Lines>) -> bool {
     let last = places.leave(&**memory, &[]);
     if last {
-        SlotTable::found(&**memory, BOARD, 1);
-        SlotTable::new(BOARD, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);
+        SlotTable::found(&**memory, COLLECTIVE_SEGMENT, 1);
+        SlotTable::new(COLLECTIVE_SEGMENT, 1, 2).put(&**memory, 7, [Payload::EMPTY; 2]);
     }
     last
 }
@@ -318,7 +321,7 @@ struct Pieces {
 fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
     let ring = of.ring;
-    let trays = StagingBuffers::new(TRAYS_AT, here, 2);
+    let staging_buffers = StagingBuffers::new(STAGING_BUFFERS_AT, here, 2);
     let data = |number: u32| [number as u8; 3];
     while given < of.gives || taken < of.gets {
         if given < of.gives && (given < taken + ring.ahead() || taken == of.gets) {
@@ -328,7 +331,7 @@ fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: 
                 until(|| !is_before(places.through(&**memory, 1 - here), least));
                 credit.all_consumed(places.through(&**memory, 1 - here));
             }
-            trays.put(&**memory, ring, number, [Payload::from(&data(number)[..]), Payload::EMPTY]);
+            staging_buffers.put(&**memory, ring, number, [Payload::from(&data(number)[..]), Payload::EMPTY]);
             places.announce(&**memory, number, [3 * of.gives, of.gives]);
             given += 1;
         } else {
@@ -336,7 +339,8 @@ fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: 
             until(|| places.has(&**memory, 1 - here, number));
             assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
             assert_eq!(
-                trays.read(&**memory, Chunk { ring, member: 1 - here, number }, 0..3, |piece| piece.to_vec()),
+                staging_buffers
+                    .read(&**memory, Chunk { ring, member: 1 - here, number }, 0..3, |piece| piece.to_vec()),
                 data(number)
             );
             taken += 1;
@@ -383,17 +387,18 @@ fn until(so: impl Fn() -> bool) {
 
 /// A collective segment in fresh memory, as all its members see it, behind a process slot for each.
 fn founded(members: u32) -> (Arc<Lines>, Vec<SlotTable>) {
-    let memory = Lines::shared(TRAYS_AT + trays_bytes(2));
+    let memory = Lines::shared(STAGING_BUFFERS_AT + staging_buffers_bytes(2));
     assert!(members <= 2, "the trays stand behind two places");
-    SlotTable::found(&*memory, BOARD, members);
-    (memory, (0..members).map(|here| SlotTable::new(BOARD, here, members)).collect())
+    SlotTable::found(&*memory, COLLECTIVE_SEGMENT, members);
+    (memory, (0..members).map(|here| SlotTable::new(COLLECTIVE_SEGMENT, here, members)).collect())
 }
 
-fn seat(place: u32) -> ProcessSlot {
-    ProcessSlot::at(place as usize * (SEAT_KNOCKS + LINE))
+fn process_slot(place: u32) -> ProcessSlot {
+    ProcessSlot::at(place as usize * (PROCESS_SLOT_KNOCKS + LINE))
 }
 
 /// Behind two process slots.
-const BOARD: usize = 2 * (SEAT_KNOCKS + LINE);
+const COLLECTIVE_SEGMENT: usize = 2 * (PROCESS_SLOT_KNOCKS + LINE);
 /// Behind two places.
-const TRAYS_AT: usize = BOARD + BOARD_PLACES + 2 * BOARD_PLACE_BYTES;
+const STAGING_BUFFERS_AT: usize =
+    COLLECTIVE_SEGMENT + COLLECTIVE_SEGMENT_PLACES + 2 * COLLECTIVE_SEGMENT_PLACE_BYTES;
