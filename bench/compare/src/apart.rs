@@ -40,9 +40,9 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// What to wait for, on a machine where distances were these; none where any will do, or where it has had
-    /// only one and that is asked for which it usually has. A distance that is asked for is waited for, since
-    /// a machine may come to another one later.
+    /// The distance to wait for, on a machine where `distances` were measured. `None` where any distance will
+    /// do, or where the usual one is wanted and the machine has had only one. The nearest or the longest is
+    /// waited for in any case, since the machine may come to another distance later.
     pub fn of(distances: &[f64], wanted: Wanted) -> Option<Apart> {
         let groups = groups(distances);
         let chosen = chosen(&groups, wanted)?;
@@ -62,12 +62,12 @@ impl Apart {
         Some(Apart { group: chosen, told, file })
     }
 
-    /// What a benchmark of two ranks is given.
+    /// The arguments by which a benchmark of two ranks waits for the distance.
     pub fn words(&self) -> [String; 2] {
         ["--apart".to_owned(), format!("{},{}", self.limits(), self.file.display())]
     }
 
-    /// What a floor of two processes is given.
+    /// The arguments by which a floor of two processes waits for the distance.
     pub fn floor_words(&self) -> [String; 2] {
         ["--apart".to_owned(), self.limits()]
     }

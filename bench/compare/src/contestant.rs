@@ -25,7 +25,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// What PyPI has of it.
+    /// The packages of PyPI that the library is installed from.
     pub fn package(self) -> Package {
         match self {
             Peer::Mpich => venv::MPICH,
@@ -94,7 +94,8 @@ impl Contestant {
 pub enum Way {
     /// Whatever is best on one node.
     Node,
-    /// The same, but weft may not touch another process's memory, as in a container; peers may.
+    /// Whatever is best on one node, but weft may not touch another process's memory, as in a container;
+    /// peers may.
     NodeWithoutPull,
     /// Sockets over the loopback interface, although all is on one node.
     Loopback,
@@ -119,28 +120,28 @@ impl Way {
 pub struct Job<'a> {
     /// Name of the program, of those in `bench/` where `path` is none.
     pub program: &'a str,
-    /// Where the program is, if it is none of those in `bench/`.
+    /// The path of the program, if it is none of those in `bench/`.
     pub path: Option<&'a Path>,
     /// Number of ranks.
     pub ranks: u32,
     /// The way of the bytes.
     pub way: Way,
-    /// There are more ranks than cpus: nobody is bound.
+    /// There are more ranks than cpus: no rank is bound.
     pub shared_cpus: bool,
 }
 
-/// Where everything is.
+/// The folders and commands that runs need.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Where weft is installed.
+    /// The folder in which weft is installed.
     pub prefix: PathBuf,
-    /// Where the weft is installed that it is held against, if any.
+    /// The folder in which an earlier weft is installed that weft is compared with, if any.
     pub before: Option<PathBuf>,
     /// The virtual environments of the peers, and programs below it by library.
     pub venvs: BTreeMap<Peer, PathBuf>,
     /// The folder of the compiled programs, one folder in it for each library.
     pub programs: PathBuf,
-    /// The library of libfabric that everybody is given.
+    /// The library of libfabric that all contestants use.
     pub libfabric: PathBuf,
     /// A command that starts every run, as `flock /some/file`; empty for none.
     pub through: Vec<String>,
@@ -160,7 +161,7 @@ impl Place {
         (root.join("bin/mpicc"), environment)
     }
 
-    /// Where the contestant's programs are.
+    /// The folder of the contestant's compiled programs.
     pub fn programs_of(&self, contestant: Contestant) -> PathBuf {
         self.programs.join(contestant.folder())
     }
@@ -215,7 +216,7 @@ impl Place {
         }
     }
 
-    /// What a floor is told of the provider, where the row goes by one.
+    /// The arguments of a floor for the provider of libfabric; none where the way uses no provider.
     pub fn provider_words(&self, way: Way) -> Vec<String> {
         let Some(provider) = way.provider() else { return Vec::new() };
         let library = self.libfabric.display().to_string();

@@ -26,11 +26,11 @@ pub struct Field {
     logs: PathBuf,
     quick: bool,
     rounds: Option<usize>,
-    /// What runs of two ranks wait for.
+    /// The distance between cpus that runs of two ranks wait for, if any.
     apart: Option<Apart>,
     /// What runs said that are the same for several rows, by what was run and in which round.
     said: RefCell<HashMap<String, Rc<Vec<measured::Row>>>>,
-    /// What each library calls itself.
+    /// The version that each library reports of itself.
     pub libraries: Vec<(Contestant, String)>,
 }
 
@@ -96,12 +96,12 @@ impl Field {
         })
     }
 
-    /// Everybody who is measured, weft first.
+    /// The contestants that are measured, weft first.
     pub fn contestants(&self) -> &[Contestant] {
         &self.contestants
     }
 
-    /// What a run of a program that is compiled already says.
+    /// The output of a run of a program that is compiled already.
     ///
     /// # Errors
     /// How it ended, and its last words, when it did not end well.
@@ -134,7 +134,8 @@ impl Field {
         self.apart.as_ref().map_or_else(|| "as they come".to_owned(), |apart| apart.told.clone())
     }
 
-    /// The same sources with each compiler. Weft's are always made anew: another prefix may be meant.
+    /// Compiles the benchmarks with each library's compiler wrapper. Weft's are always made anew: another
+    /// prefix may be meant.
     fn compile(&self, sources: &Path) -> Result<(), String> {
         let mut made = Vec::new();
         for one in &self.contestants {

@@ -17,13 +17,13 @@ pub struct Measured {
     pub floors: Vec<Series>,
     /// Why the whole row was left out.
     pub left_out: Option<String>,
-    /// What else was measured with: the library of libfabric.
+    /// The library of libfabric that was measured with, if any.
     pub library: Option<String>,
     /// When and of what it was measured, where that was in another run.
     pub earlier: Option<About>,
 }
 
-/// What became of a gate.
+/// Whether a gate is kept, and by how much.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The row's id.
@@ -36,7 +36,7 @@ pub struct Verdict {
     pub rule: String,
     /// The point that decided: the worst of the gate's points.
     pub at: u64,
-    /// What was compared with the limit there; none where nothing was measured.
+    /// The value that was compared with the limit there; none where nothing was measured.
     pub got: Option<f64>,
     /// The limit is kept by the median of the rounds; none where nothing was measured.
     pub passed: Option<bool>,
@@ -93,7 +93,7 @@ impl Measured {
         all.filter_map(|series| of(series).map(|(at, step)| (series.name.as_str(), at, step))).collect()
     }
 
-    /// What became of each of the row's gates.
+    /// Whether each of the row's gates is kept.
     pub fn verdicts(&self) -> Vec<Verdict> {
         self.row.gates.iter().map(|gate| self.verdict(gate)).collect()
     }

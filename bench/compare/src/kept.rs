@@ -11,7 +11,7 @@ use super::row::Row;
 use super::rows::ROWS;
 use super::samples::Series;
 
-/// Writes everything that was measured so far.
+/// Writes the rows `all`, which are those measured up to now, to the file at `path`.
 ///
 /// # Errors
 /// When the file cannot be written.

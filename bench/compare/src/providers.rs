@@ -8,7 +8,7 @@ use system_tests::{job, loader, measured};
 
 use super::contestant::{Contestant, Job, Place, Way};
 
-/// What the row has to tell of the library.
+/// A remark for the row on the library of libfabric that was used.
 pub type Library = String;
 
 /// Whether the provider works here at all: two endpoints of it exchange messages with no MPI between.

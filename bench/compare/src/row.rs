@@ -5,7 +5,7 @@ use super::contestant::{Contestant, Way};
 /// A row of the comparison: one benchmark, on one way, with all its sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// What `--only` selects by.
+    /// The name of the row, by which `--only` selects it.
     pub id: &'static str,
     /// For people.
     pub title: &'static str,
@@ -23,13 +23,13 @@ pub struct Row {
     pub way: Way,
     /// More ranks than cpus.
     pub shared_cpus: bool,
-    /// What is told.
+    /// The unit of the row's values.
     pub unit: Unit,
     /// The configurations of peers that take part, if asked for; weft always does.
     pub peers: &'static [Contestant],
     /// Floors, measured in the same rounds.
     pub floors: &'static [Floor],
-    /// What must be reached.
+    /// The limits that weft must keep.
     pub gates: &'static [Gate],
     /// The points that tables show; all where there is none.
     pub shown: &'static [u64],
@@ -37,7 +37,7 @@ pub struct Row {
     pub rounds: usize,
 }
 
-/// What a row tells, at each point: a size, or a number of ranks.
+/// The unit of a row's values. A value belongs to a point: a size, or a number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Time of an operation.
@@ -96,7 +96,7 @@ pub struct Floor {
     pub arguments: &'static [&'static str],
 }
 
-/// What weft must reach at some points of a row.
+/// A limit that weft must keep at some points of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     /// Its letter.
@@ -112,17 +112,17 @@ pub struct Gate {
 /// A limit on weft's value: from above where less is better, from below elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// So many times that of the best peer.
+    /// This many times the value of the best peer.
     Best(f64),
-    /// So many times the floor.
+    /// This many times the value of the floor with this name.
     Floor(&'static str, f64),
     /// The value itself.
     Value(f64),
-    /// A message of twice the size takes at most so many times as long.
+    /// A message of twice the size takes at most this many times as long.
     Cliff(f64),
 }
 
-/// What must be reached from one point to another.
+/// A required limit for the points from `first` to `last`.
 pub(super) const fn gate(name: &'static str, first: u64, last: u64, rule: Rule) -> Gate {
     Gate { name, at: (first, last), rule, stretch: false }
 }

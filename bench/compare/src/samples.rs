@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::row::Unit;
 use system_tests::measured;
 
-/// What one run says of one point.
+/// The result of one run at one point: a size, or a number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Median over the run's blocks.
@@ -81,8 +81,8 @@ impl Series {
         if unit.less_is_better() { values.reduce(f64::min) } else { values.reduce(f64::max) }
     }
 
-    /// This one's value over the other's, in the rounds where both have one; an other with no size of its
-    /// own also stands for small ones.
+    /// The medians of this series over those of `other` at the point `at`, for each round in which both have
+    /// one. A floor without sizes counts for small ones, too.
     pub fn ratios(&self, other: &Series, at: u64) -> Vec<f64> {
         let there = other.near(at);
         let pairs = self.rounds.iter().zip(&other.rounds);
@@ -92,7 +92,8 @@ impl Series {
             .collect()
     }
 
-    /// Those of all rounds in one.
+    /// The ratio to `other` at a point over all rounds: its median, least and most. `None` where no round has
+    /// both.
     pub fn ratio(&self, other: &Series, at: u64) -> Option<Ratio> {
         let ratios = self.ratios(other, at);
         Some(Ratio {
@@ -103,14 +104,14 @@ impl Series {
     }
 }
 
-/// How one stands to another.
+/// The ratio of one series to another at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// The median over the rounds.
     pub median: f64,
-    /// The least of a round.
+    /// The least ratio of a round.
     pub least: f64,
-    /// The most of a round.
+    /// The largest ratio of a round.
     pub most: f64,
 }
 
@@ -126,8 +127,8 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// What one run of `program` said, in this unit; a run with `ranks` ranks is one point where that is
-/// the axis.
+/// The points of one run of `program`, in `unit`. Where the axis is the number of ranks, the run with `ranks`
+/// ranks is one point.
 ///
 /// # Errors
 /// When the run said nothing of the kind.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Target;
 
-/// Where the corpus stands.
+/// The folder of the corpus.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
@@ -43,7 +43,7 @@ pub fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Where a target's grown inputs stand.
+/// The file with a target's grown inputs.
 #[must_use]
 pub fn pack_of(target: &Target) -> PathBuf {
     folder().join(format!("{}.pack", target.name))

@@ -4,16 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use fabric::{FabricError, Header, Heap, Payload, Peer, Sink, UserMemory};
 
-/// What a fabric has reported.
+/// The reports of a fabric to its sink.
 #[derive(Default)]
 pub struct Heard {
     /// Whole messages.
     pub messages: usize,
-    /// Who was lost.
+    /// The peers that were reported lost.
     pub lost: HashSet<Peer>,
-    /// Who may be heard at all.
+    /// The peers that the fabric may report anything of.
     pub admitted: HashSet<Peer>,
-    /// Whole messages from one peer whose contents are to be kept: who, and what came.
+    /// A peer whose whole messages are kept, and the messages that have arrived from it.
     pub kept: Option<(Peer, Vec<Vec<u8>>)>,
     /// Pulls that have ended.
     pub pulled: usize,

@@ -2,7 +2,7 @@
 
 use fabric::{Heap, Payload};
 
-/// What stands there, for a send. The target keeps the heap until its engine is gone.
+/// The bytes of `heap` as the payload of a send. The target keeps the heap until its engine is gone.
 pub fn reading(heap: &Heap) -> Payload<'static> {
     // SAFETY: as said above.
     unsafe { heap.memory().reading() }

@@ -53,12 +53,12 @@ fn check(action: &Action) {
     }
 }
 
-/// A server says anything; whatever a rank asks is answered by the next of it.
+/// A PMI-1 server says anything: a text of lines. Whatever a rank asks is answered by the next of them.
 pub fn client(input: &[u8]) {
     converse(input, process_manager::fuzzing::manager);
 }
 
-/// The same by PMI-2: a line, then frames.
+/// A PMI-2 server says anything: a line, then frames. Whatever a rank asks is answered by the next of them.
 pub fn client2(input: &[u8]) {
     converse(input, process_manager::fuzzing::manager2);
 }
@@ -87,7 +87,7 @@ fn converse(input: &[u8], begin: fn(OwnedFd) -> Option<Manager>) {
     let _ = manager.finalize();
 }
 
-/// Whole conversations.
+/// Whole PMI-1 conversations of all ranks, from the ranks' side.
 #[must_use]
 pub fn server_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let say = |writer: Writer, rank: u8, line: &str| writer.counted(rank, format!("{line}\n").as_bytes());
@@ -110,7 +110,7 @@ pub fn server_seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Whole conversations, from the server's side.
+/// Whole PMI-1 conversations, from the server's side.
 #[must_use]
 pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let greeting = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n\
@@ -135,7 +135,7 @@ pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The same by PMI-2, with the lengths padded on either side.
+/// Whole PMI-2 conversations, from the server's side, with the lengths padded on either side.
 #[must_use]
 pub fn client2_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let left = |text: &str| format!("{:<6}{text}", text.len());

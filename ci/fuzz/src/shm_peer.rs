@@ -196,7 +196,7 @@ impl Node<'_> {
         panic!("a copy has no end");
     }
 
-    /// A letter in the mailbox that is nearly right: number, length, lines before it.
+    /// A message in the single-slot channel that is nearly right: number, length, lines before it.
     fn write_letter(&mut self, tape: &mut Tape<'_>) {
         let (number, bytes, lines_before) = (tape.byte(), tape.short(), tape.short());
         let mut letter = [0; 32];
@@ -289,7 +289,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let (knock, poll) = ([6], [7]);
     let whole = tape().bytes(&knock).bytes(&line(0, 1, 0, 20, 0)).bytes(&poll);
     let streamed = tape().bytes(&knock).bytes(&line(0, 1, 1, 2048, 5000)).bytes(&line(1, 2, 2, 2048, 0));
-    // Both speak for a while, then take turns in the mailbox.
+    // Both speak for a while, then take turns in the single-slot channel.
     let turn = [9, 5, 0, 13, 12, 5, 0, 7];
     let talk = (0..24).fold(tape(), |tape, _| tape.bytes(&turn));
     vec![
@@ -334,8 +334,8 @@ pub fn guest_seeds() -> Vec<(&'static str, Vec<u8>)> {
 const VICTIM: Peer = Peer(10);
 const VANDAL: Peer = Peer(11);
 const HONEST: Peer = Peer(12);
-/// The least number of seats with the smallest rings; parcels, which these do not have, are tested in the
-/// fabric itself.
+/// The least number of process slots with the smallest rings; chunked messages, which these do not have, are
+/// tested in the fabric itself.
 const SEATS: u32 = 1025;
 /// Where the first line of a ring stands, and the knocks of a seat.
 const LINES_AT: u16 = 128;

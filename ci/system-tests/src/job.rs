@@ -16,7 +16,7 @@ pub enum Ending {
     Exited(i32),
     /// By this signal.
     Signalled(i32),
-    /// It did not end, and was killed after this time.
+    /// The program did not end, and was killed after this time.
     TimedOut(Duration),
 }
 
@@ -100,7 +100,8 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> Result<Finishe
 /// Runs `command`, and makes an error, with all that it said, of any end but status 0.
 ///
 /// # Errors
-/// As [`run`], and when the program does not succeed; `what` says what it was to do.
+/// When the log cannot be written, or when the program cannot be started or does not end with status 0;
+/// `what` says what it was to do.
 pub fn succeed(what: &str, command: &mut Command, limit: Duration, log: &Path) -> Result<Finished, String> {
     let finished = run(command, limit, log)?;
     if finished.succeeded() { Ok(finished) } else { Err(format!("{what}: {}", finished.account())) }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// What a benchmark of this name in that folder is compiled from.
+/// The source files that the benchmark `name` in the folder `bench` is compiled from.
 pub fn sources(bench: &Path, name: &str) -> Vec<PathBuf> {
     [&format!("{name}.c"), "bench.c", "window.c", "apart.c"].map(|part| bench.join(part)).into()
 }
@@ -14,7 +14,7 @@ pub fn sources(bench: &Path, name: &str) -> Vec<PathBuf> {
 pub struct Row {
     /// Name of the benchmark, as `latency`.
     pub benchmark: String,
-    /// What tells this series from others: the fabric, or the library.
+    /// The name of the series: the fabric, or the library.
     pub label: String,
     /// Number of ranks.
     pub ranks: u32,
@@ -50,7 +50,7 @@ pub struct Row {
     /// The cpus each rank may run on, one word per rank (benchmark `startup`).
     #[serde(default)]
     pub cpus: String,
-    /// What the library calls itself (benchmark `startup`).
+    /// The version that the library reports of itself (benchmark `startup`).
     #[serde(default)]
     pub library: String,
 }

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend says.
+    /// The name of the series in the legend.
     pub name: String,
     /// Size in bytes, and value in the unit of the chart. Points that are not above zero have no
     /// place on a logarithmic axis and are left out.
@@ -28,7 +28,7 @@ pub struct Series {
 /// A chart of several series.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What the chart shows.
+    /// The title of the chart.
     pub title: String,
     /// Unit of the values, as "microseconds".
     pub unit: String,

@@ -189,7 +189,9 @@ pub(crate) fn spread(span: UserMemory, count: i64, datatype: &Datatype) -> Resul
     Ok(Incoming { target: Target::Scattered(Box::new(scattered)), unpack: None })
 }
 
-/// As [`spread`], where the elements are compared before they are brought to their places.
+/// Prepares a receive whose elements are compared with the sender's in the end (`WEFT_CHECK`). Contiguous
+/// elements are received in their places. Noncontiguous ones are received as packed bytes into a buffer of
+/// the library, and unpacked into `memory` after the comparison.
 #[cold]
 fn to_unpack(memory: UserMemory, count: i64, datatype: &Datatype) -> Result<Incoming> {
     let datatype = datatype.clone();

@@ -99,7 +99,9 @@ fn comm_agree(comm: MPI_Comm, flag: Variable<'_, c_int>) -> c_int {
     })
 }
 
-/// The same, to be waited for.
+/// Begins an agreement of all living members on the bits of `flag` (`MPIX_Comm_iagree`). The agreed bits are
+/// in `flag` when the request completes. The request ends with an error where a failure is not acknowledged
+/// by all of them.
 fn comm_iagree(comm: MPI_Comm, flag: Received, request: Place<'_, MPI_Request>) -> c_int {
     call("MPIX_Comm_iagree", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
@@ -125,7 +127,8 @@ fn comm_agree_failed(comm: MPI_Comm, failed: Place<'_, MPI_Group>) -> c_int {
     })
 }
 
-/// The same, to be waited for.
+/// Begins an agreement of all living members on which of them have failed (`MPIX_Comm_iagree_failed`). The
+/// handle of their group is in `failed` when the request completes.
 fn comm_iagree_failed(comm: MPI_Comm, failed: Received, request: Place<'_, MPI_Request>) -> c_int {
     call("MPIX_Comm_iagree_failed", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
@@ -162,7 +165,8 @@ fn comm_shrink(comm: MPI_Comm, newcomm: Place<'_, MPI_Comm>) -> c_int {
     })
 }
 
-/// The same, to be waited for.
+/// Begins to make a communicator of the living members (`MPIX_Comm_ishrink`). The handle is in `newcomm` at
+/// once, and can be used when the request completes.
 fn comm_ishrink(comm: MPI_Comm, newcomm: Place<'_, MPI_Comm>, request: Place<'_, MPI_Request>) -> c_int {
     call("MPIX_Comm_ishrink", Target::Comm(comm), |runtime| {
         let (object, newcomm) = check(runtime, comm, newcomm)?;

@@ -18,7 +18,7 @@ use crate::types::*;
 
 /// What `MPI_Comm_dup` finds where its answer goes, when it is to recover: no communicator has that value.
 const FT_MPI_CHECK_RECOVER: MPI_Comm = MPI_Comm::from_value(0xf7d);
-/// What `MPI_Init` answers in a process that was started in the place of another one.
+/// The code that `MPI_Init` returns in a process that was started in the place of a failed one.
 pub(crate) const MPIX_INIT_RESTARTED_NODE: c_int = 4100;
 
 /// This program calls by these names.
@@ -60,8 +60,8 @@ fn ftmpi_comm_dup(comm: MPI_Comm, newcomm: Variable<'_, MPI_Comm>) -> c_int {
     mpi_comm_dup(comm, newcomm.place())
 }
 
-/// What programs read of a communicator under FT-MPI's keys; they may keep pointers to it, so what comes into
-/// its place has the same.
+/// The numbers that programs read of a communicator under FT-MPI's keys. Programs may keep pointers to them,
+/// so a communicator that replaces another one by a recovery shares its numbers.
 #[derive(Clone, Default)]
 pub(crate) struct Facts {
     numbers: OnceLock<Arc<[AtomicI32; KEYS as usize]>>,

@@ -57,13 +57,13 @@ pub(crate) struct CommObject {
     handler_was_set: AtomicBool,
     /// Cached attributes, by keyval, in the order they were set.
     pub attributes: Mutex<Vec<(i32, usize)>>,
-    /// What its buffered sends may use.
+    /// The buffer that the program has attached to the communicator, if any (`MPI_Comm_attach_buffer`).
     pub buffer: Slot,
     /// The session that it was made in, if it was.
     pub session: Option<MPI_Session>,
     /// The hints that are known, of those that the program gave.
     pub hints: Mutex<Pairs>,
-    /// What it has of FT-MPI's attributes.
+    /// The values of FT-MPI's attributes on the communicator.
     pub ftmpi: crate::ftmpi::Facts,
 }
 
@@ -82,7 +82,7 @@ impl CommObject {
         }
     }
 
-    /// The same as one of a session.
+    /// This object as that of a communicator which was made of `session`; `None` is the world model.
     pub(crate) fn of_session(self, session: Option<MPI_Session>) -> CommObject {
         CommObject { session, ..self }
     }
@@ -185,7 +185,8 @@ pub(crate) struct GroupObject {
 pub(crate) enum Held {
     /// The world, or this process alone, as they were at the beginning.
     Fixed(&'static CommObject),
-    /// One that the program made, or that a recovery has put into their places.
+    /// A communicator that the program made, or one that a recovery has put into the place of the world or of
+    /// this process alone.
     Shared(Arc<CommObject>),
 }
 
@@ -218,7 +219,8 @@ pub(crate) struct DatatypeObject {
     pub freed: bool,
 }
 
-/// What operators take a datatype for that is used like a predefined one (MPI 5.0 §6.9.2, §6.9.4).
+/// What operators of the library treat a datatype of the program's as: a number or a pair (MPI 5.0 §6.9.2,
+/// §6.9.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Number(Predefined),
@@ -286,22 +288,23 @@ pub(crate) enum RequestObject {
         input: Input,
         output: Output,
     },
-    /// An agreement on who has failed, and where the handle of their group goes; the group comes from that
-    /// session.
+    /// An agreement on which members have failed. The handle of their group is written to `place`; the group
+    /// belongs to `session`.
     AgreedFailed {
         errors_to: MPI_Comm,
         agreeing: AgreeingFailed,
         place: UserMemory,
         session: Option<MPI_Session>,
     },
-    /// Over from the beginning, with that status.
+    /// An operation that was over when it began, with its status.
     Over(MPI_Status),
-    /// Over from the beginning, and failed.
+    /// An operation that had failed when it began.
     Failed { errors_to: MPI_Comm, status: MPI_Status, error: Error },
 }
 
 impl RequestObject {
-    /// Whose error handler is told where it fails.
+    /// The communicator whose error handler is told where the operation fails; `None` for operations that
+    /// tell no communicator.
     pub(crate) fn errors_to(&self) -> Option<MPI_Comm> {
         match self {
             RequestObject::Send { errors_to, .. }
@@ -376,8 +379,8 @@ impl Objects {
 }
 
 impl Objects {
-    /// The program's own datatype of a handle. One that was freed is there for operators of operations that
-    /// were begun or described before, and for nobody else (MPI 5.0 §5.1.9).
+    /// The program's own datatype of a handle. A freed datatype is found only within the program's operators,
+    /// for operations that were begun or described before it was freed (MPI 5.0 §5.1.9).
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<&DatatypeObject> {
         self.datatypes.find(handle.value()).filter(|object| !object.freed || operators::within().is_some())
     }
@@ -397,8 +400,9 @@ impl Objects {
             || self.messages.entries().any(|(_, message)| message.errors_to == comm)
     }
 
-    /// The freed communicators that nobody has, and to whose error handlers no operation that is in a table
-    /// here is told. Where a recovery has put another one into its place, that one's is told.
+    /// The freed communicators that no thread holds, and whose error handlers no operation in the tables here
+    /// will tell. Where a recovery has replaced a communicator, operations tell the error handler of the
+    /// replacement.
     pub(crate) fn idle_lingering(&self) -> Vec<(MPI_Comm, Arc<CommObject>)> {
         let is_replaced = |handle: MPI_Comm| {
             matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) || self.comms.find(handle.value()).is_some()

@@ -17,23 +17,25 @@ use crate::objects::Type;
 
 /// Some elements of a buffer, meant for or coming from one rank.
 pub(crate) struct Piece {
-    /// Where they stand, in bytes from the buffer's address.
+    /// Where the elements begin, in bytes from the buffer's address.
     pub offset: i64,
-    /// How many.
+    /// How many elements.
     pub count: i64,
-    /// Of what.
+    /// The datatype of an element.
     pub datatype: Type,
 }
 
-/// Where pieces stand. One alone takes no memory from the heap.
+/// The blocks of pieces in a buffer: offsets and lengths in bytes. A single block takes no memory from the
+/// heap.
 pub(crate) enum Blocks {
-    /// There is one.
+    /// A single block.
     One(Block),
-    /// Any other number.
+    /// Any other number of blocks.
     Listed(Vec<Block>),
 }
 
-/// What a rank gets: room for packed bytes, and how they come to their places.
+/// The receive side of a collective operation: memory for packed bytes, and the places of the program that
+/// they are unpacked to in the end.
 pub(crate) struct Output {
     pub memory: UserMemory,
     /// Where each piece stands in `memory`.
@@ -53,7 +55,7 @@ struct Place {
     datatype: Datatype,
 }
 
-/// What a rank gives, as packed bytes.
+/// The send side of a collective operation, as packed bytes.
 pub(crate) struct Input {
     pub payload: Payload<'static>,
     /// Where each piece stands in `payload`.
@@ -63,7 +65,7 @@ pub(crate) struct Input {
 }
 
 impl Output {
-    /// What needs nothing done in the end.
+    /// The output of a rank that receives nothing.
     pub(crate) fn nothing() -> Output {
         Output { memory: UserMemory::EMPTY, blocks: Blocks::One(Block::NOTHING), scattered: None }
     }
@@ -87,7 +89,7 @@ impl Output {
         Ok(Output { memory, blocks, scattered: Some(Scattered { packed, places }) })
     }
 
-    /// The room, handed to the schedule.
+    /// The memory for packed bytes, lent to the schedule.
     pub(crate) fn lend(&mut self) -> UserMemory {
         self.memory.part(0, self.memory.bytes())
     }
@@ -112,7 +114,7 @@ impl Output {
 }
 
 impl Input {
-    /// What keeps nothing.
+    /// The input of a rank that sends nothing.
     pub(crate) fn nothing() -> Input {
         Input { payload: Payload::EMPTY, blocks: Blocks::One(Block::NOTHING), keeps: None }
     }
@@ -140,8 +142,8 @@ impl Input {
         Ok(Input { payload, blocks, keeps: Some(packed) })
     }
 
-    /// Whether what is given stands apart from where something is gotten, as it must (MPI 5.0 §6.1): these
-    /// are the two buffers that they were made of.
+    /// An error where the send buffer and the receive buffer overlap (MPI 5.0 §6.1). `gives` and `gets` are
+    /// the program's buffers and pieces that this input and `output` were made of.
     #[inline]
     pub(crate) fn check_apart(
         &self,
@@ -162,8 +164,8 @@ impl Input {
     }
 }
 
-/// Pieces may lie between pieces of the other buffer. Of elements that stand apart, the first byte is looked
-/// at alone.
+/// An error where a piece of the send buffer overlaps one of the receive buffer; pieces may lie between
+/// pieces of the other buffer. Of noncontiguous elements only the first byte is compared.
 #[cold]
 pub(crate) fn check_pieces_apart(
     gives: (*const c_void, &[Piece]),

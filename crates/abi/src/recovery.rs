@@ -31,7 +31,7 @@ const MPIX_FT_P2P_ERROR: c_int = 1;
 const MPIX_RECOVER_ALL: c_int = 1;
 const MPIX_RECOVER_IN_PLACE: c_int = 2;
 
-/// What a recovery has come to, as `mpix_ft.h` lays it out.
+/// The result of a recovery, as `mpix_ft.h` lays it out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MPIX_Recover_info {
@@ -39,8 +39,8 @@ pub struct MPIX_Recover_info {
     pub generation: c_int,
     /// By what mode it has now.
     pub mode: c_int,
-    /// Who was taken out, or became blank, or came into the place of who has failed; a group that is to be
-    /// freed.
+    /// The group of the members that were taken out or became blank; after a rebuild, of the new processes in
+    /// the place of failed ones. The program frees it.
     pub failed: MPI_Group,
     /// How many processes were started again.
     pub restarted: c_int,

@@ -41,11 +41,11 @@ pub(crate) enum Look {
     Several(Communicator, Vec<RequestId>),
 }
 
-/// What was taken, by whoever concludes it.
+/// An operation that was taken out of the table of requests. The thread that has taken it concludes it.
 pub(crate) struct Taken {
     pub object: RequestObject,
-    /// The communicator whose error handler hears of it, where another thread may free it meanwhile: as long
-    /// as somebody has it here, it lingers.
+    /// The communicator whose error handler is told of the operation's failure, where another thread may free
+    /// the communicator meanwhile. While it is held here, it lingers.
     pub told: Option<Held>,
 }
 
@@ -68,15 +68,17 @@ pub(crate) fn is_persistent(request: MPI_Request) -> bool {
     table::place_of(Kind::Persistent, request.value()).is_some()
 }
 
-/// What the program's handle becomes when its operation is over.
+/// The value that the program's handle has when its operation is over: a persistent request stays, any other
+/// becomes `MPI_REQUEST_NULL`.
 #[inline]
 pub(crate) fn left_of(request: MPI_Request) -> MPI_Request {
     if is_persistent(request) { request } else { MPI_REQUEST_NULL }
 }
 
 impl Objects {
-    /// What is under way behind a handle that is not the engine's own name: `Some(None)` for a persistent
-    /// request that was not begun, `None` where the handle is no request.
+    /// The operation under way behind a handle in the tables here. `Some(None)` for a persistent request that
+    /// was not begun, `None` where the handle is no request. Handles of plain receives name the engine's
+    /// request, and are not found here.
     pub(crate) fn operation(&self, request: MPI_Request) -> Option<Option<&RequestObject>> {
         if is_persistent(request) {
             return self.persistent.find(request.value()).map(Persistent::under_way);
@@ -175,8 +177,8 @@ impl Runtime {
         }
     }
 
-    /// Takes the request out of the table, or the operation out of a persistent one; whoever does so
-    /// concludes it.
+    /// Takes the request out of the table, or the operation out of a persistent request. The caller concludes
+    /// the operation.
     pub(crate) fn take_request(&'static self, request: MPI_Request) -> Result<Taken> {
         if request == SENT {
             return Ok(Taken { object: RequestObject::Over(status::EMPTY), told: None });

@@ -28,7 +28,7 @@ pub(crate) struct Runtime {
     process: Arc<Process>,
     /// The communicator of all as the process has joined it, which is never dropped.
     world: &'static CommObject,
-    /// As the world.
+    /// The communicator of this process alone, which is never dropped.
     alone: &'static CommObject,
     /// What recoveries have put into their places.
     later: Lock<Later>,
@@ -38,13 +38,13 @@ pub(crate) struct Runtime {
     session: Mutex<Option<Session>>,
     objects: Lock<Objects>,
     model: OnceLock<WorldModel>,
-    /// What buffered sends may use.
+    /// The buffer that the program has attached to the process, if any (`MPI_Buffer_attach`).
     pub buffer: Slot,
 }
 
-/// The world and this process alone as they are since the last recovery that has put others into their
-/// places. Whoever is in one of those before has a share of it, and it goes with the last of them: a job may
-/// recover as often as it likes.
+/// The communicators of the world and of this process alone, since a recovery has replaced the ones that the
+/// process joined with. A replaced communicator lives as long as a thread holds a reference to it, so a job
+/// can recover any number of times.
 #[derive(Default)]
 pub(crate) struct Later {
     world: Option<Arc<CommObject>>,
@@ -69,13 +69,13 @@ static USERS: Mutex<Users> = Mutex::new(Users { world: false, sessions: 0, had_s
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// The runtime while somebody uses it; null before and after.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether messages bring what their elements are, and receives look.
+/// Whether messages carry a digest of their elements' kinds, which receives compare (`WEFT_CHECK`).
 static CHECKS: AtomicBool = AtomicBool::new(false);
 /// The communicator of all while the world model does, found in one load by sends and receives; null once a
 /// recovery has put another one into its place, which may go some day.
 static WORLD: AtomicPtr<CommObject> = AtomicPtr::new(std::ptr::null_mut());
-/// Requests that were freed before they were over; whoever calls next looks after them. One more where
-/// messages are checked: while there are any, no message takes the short way.
+/// How many requests were freed before they were over; the next call looks after them. One more where
+/// messages are checked (`WEFT_CHECK`). While the number is not 0, no message takes the fast path.
 pub(crate) static DETACHED: AtomicUsize = AtomicUsize::new(0);
 /// How far the world model is.
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
@@ -86,7 +86,7 @@ const BEFORE: u8 = 0;
 const RUNNING: u8 = 1;
 const AFTER: u8 = 2;
 
-/// What runs, while it runs.
+/// The runtime, between initialization and finalization; `None` before and after.
 #[inline]
 pub(crate) fn runtime() -> Option<&'static Runtime> {
     // SAFETY: it is null or the address of what stands in `RUNTIME`, which is never dropped; published with
@@ -94,7 +94,8 @@ pub(crate) fn runtime() -> Option<&'static Runtime> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// What runs, if it has nothing else to look after, and no message is to be checked.
+/// The runtime, where it has no freed requests to look after and no message is to be checked: the condition
+/// of the fast path.
 #[inline]
 pub(crate) fn undistracted() -> Option<&'static Runtime> {
     runtime().filter(|_| DETACHED.load(Ordering::Relaxed) == 0)
@@ -177,7 +178,8 @@ pub(crate) fn initial_handler() -> (MPI_Errhandler, Handler) {
     }
 }
 
-/// What the launcher was told; a name that is none is an error at the start, and fatal until then.
+/// What errors do before the program sets an error handler, as the launcher was told
+/// (`WEFT_INITIAL_ERRHANDLER`). A name that is not known counts as fatal here, and is refused at the start.
 pub(crate) fn initial_errors() -> InitialErrors {
     static CHOSEN: OnceLock<InitialErrors> = OnceLock::new();
     *CHOSEN.get_or_init(|| {

@@ -30,7 +30,8 @@ impl<T> Table<T> {
         self.try_insert(object).ok()
     }
 
-    /// The same for an object that must not be dropped where there is no handle for it.
+    /// Adds an object; the answer is its handle's value. When the class has no more handles the object comes
+    /// back, since it must not be dropped here.
     pub(crate) fn try_insert(&mut self, object: T) -> Result<usize, T> {
         let index = match self.free.pop() {
             Some(index) => index,

@@ -48,8 +48,8 @@ impl Choice {
         Choice { folder: folder.to_owned(), _turn: turn(), room, claims: Claims::default() }
     }
 
-    /// Takes a cpu; false where another job holds it. A cpu that the kernel shows no folder for, whose folder
-    /// cannot be locked, or for which there is no descriptor left is nobody's.
+    /// Takes a cpu; false where another job holds it. Where the kernel shows no folder for the cpu, where its
+    /// folder cannot be locked, or where no descriptor is left for it, the cpu counts as free.
     pub fn take(&mut self, cpu: usize) -> bool {
         if self.claims.held.contains_key(&cpu) || self.claims.held.len() >= self.room {
             return true;

@@ -47,8 +47,8 @@ pub fn share_out(cores: &[Core], ranks: u32, cores_per_rank: usize) -> Option<Ve
     Some(cores[..needed].chunks(cores_per_rank).map(Core::join).collect())
 }
 
-/// Gives each core to as many ranks as the others, in order; `None` where that does not come out even, since
-/// ranks would then be better off where the system moves them about.
+/// Gives each core to equally many ranks, in order. `None` where the ranks are no multiple of the cores:
+/// ranks are then better off where the system moves them about.
 pub fn share_evenly(cores: &[Core], ranks: u32) -> Option<Vec<CpuSet>> {
     let ranks = ranks as usize;
     if cores.is_empty() || !ranks.is_multiple_of(cores.len()) {

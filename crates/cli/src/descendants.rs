@@ -29,7 +29,7 @@ pub enum Ending {
     Signal(i32),
 }
 
-/// What there was to reap.
+/// The children that were reaped.
 #[derive(Debug)]
 pub struct Reaped {
     /// The children that have ended since.
@@ -56,8 +56,9 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// Sends `signal` to all descendants of this process that can be seen, and to its `children`, which none sees
-/// where there is no `/proc`. No child is among them whose end was told of: its number may be another's.
+/// Sends `signal` to all descendants of this process that can be seen, and to its `children`, which cannot be
+/// seen where there is no `/proc`. `children` must not have been reaped: the number of a reaped child may be
+/// that of another process.
 pub fn signal_all(signal: Signal, children: &[Pid]) {
     let mut all = below(getpid(), &parents());
     all.extend(children);

@@ -24,13 +24,13 @@ mod translate;
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// To this host, with so many ranks where nothing else is said.
+    /// To this host. The number is that of the ranks where the command line gives none.
     Here(Option<u32>),
-    /// To an engine, for these hosts; for those of the allocation where there are none.
+    /// To an engine, for these hosts; for the hosts of the allocation where the list is empty.
     Elsewhere(Vec<Host>),
 }
 
-/// What the launcher's own surroundings say.
+/// What the launcher's own environment tells of allocations and of an outer job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// How many nodes the Slurm allocation has, where there is one and this process is not a task of it.
@@ -79,7 +79,7 @@ pub struct Handed {
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// The surroundings of this process, from its environment variables.
     ///
     /// # Errors
     /// A file of hosts that cannot be read.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::output::Route;
 
-/// Where output and errors go, where that is a file.
+/// The files that the ranks' output and errors go to, if any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// The pattern of the files for output and for errors: `%r` is the rank, `%h` the host, `%g` the number

@@ -14,25 +14,25 @@ use weft::launch::{Standing, WaitState};
 pub struct Running {
     /// Its rank.
     pub rank: u32,
-    /// How far it has come.
+    /// How far the rank has come with the process manager.
     pub standing: Standing,
-    /// What its call waits for, if it has waited for long.
+    /// What the rank's MPI call waits for, if it has waited for long.
     pub waits: Option<Waits>,
 }
 
 /// A wait that has become long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// What was written of it.
+    /// The wait as the rank has written it down.
     pub state: WaitState,
-    /// The ranks of the processes that it is for, as far as they are known.
+    /// The ranks that are waited for, as far as they are known.
     pub ranks: Vec<u32>,
 }
 
 /// When it is told that all ranks have slept for long.
 #[derive(Debug)]
 pub struct Notice {
-    /// For so long; never where there is none.
+    /// How long all ranks must have slept; `None` is never to tell.
     limit: Option<Duration>,
     /// The waits that were told last: each rank's beginning of it.
     told: Vec<(u32, Duration)>,
@@ -60,7 +60,8 @@ impl Notice {
         self.limit.map(|limit| (limit / 4).clamp(PERIOD_MIN, PERIOD_MAX))
     }
 
-    /// What to tell if all have slept in MPI so long, and that was not told yet.
+    /// The message to the user if all ranks have slept in MPI for the limit; `None` otherwise, and where
+    /// these waits were told before.
     pub fn due(&mut self, running: &[Running], now: Duration) -> Option<String> {
         let limit = self.limit?;
         let sleeps = |one: &Running| {
@@ -86,7 +87,8 @@ struct Alike {
     ranks: Vec<u32>,
 }
 
-/// What each of the ranks does, a line for those that do the same, and which wait for each other in a circle.
+/// The report on a job that may hang: what each rank does, in one line for all ranks that do the same, and
+/// which ranks wait for each other in a circle.
 pub fn report(running: &[Running], host: &str, now: Duration) -> Vec<String> {
     let all = alike(running, now);
     let who: Vec<String> = all.iter().map(|of| format!("{} on {host}:", ranks_named(&of.ranks))).collect();

@@ -17,7 +17,7 @@ use weft::launch::{Action, Fault, Server, Standing};
 pub use self::exit_status::status_of;
 use crate::descendants::Ending;
 
-/// One job.
+/// A job of this launcher: its ranks, their process manager, and how it ends.
 #[derive(Debug)]
 pub struct Job {
     server: Server,
@@ -32,24 +32,24 @@ pub struct Job {
     /// What ranks have asked of the launcher.
     wishes: Vec<Wish>,
     cause: Option<Cause>,
-    /// Those that have ended well, or run on without a connection to the process manager, and have never
-    /// spoken to it.
+    /// The ranks that have ended with status 0, or that run on without a connection to the process manager,
+    /// and that have never spoken to it.
     silent_ends: Vec<u32>,
-    /// Those to whose process manager's connection nobody holds the other end any more.
+    /// The ranks whose connection to the process manager has been closed by all processes that held it.
     hung_up: Vec<u32>,
     /// The first rank that failed after finalizing.
     late_failure: Option<(u32, Ending)>,
-    /// Whether the others go on when a rank fails.
+    /// Whether surviving ranks go on when a rank fails.
     survives: bool,
-    /// Those that have failed, and how, while the others went on.
+    /// The ranks that have failed while the others went on, and how they ended.
     failed: Vec<(u32, Ending)>,
-    /// How many were started again and have ended before anybody had heard of them.
+    /// How many processes were started again and have ended before any rank had heard of them.
     vanished: usize,
-    /// How many of them were told.
+    /// How many of `failed` were told to the user.
     told: usize,
-    /// The last signal that the ranks were sent on behalf of whoever sent it to the launcher.
+    /// The last signal that the launcher has received and passed on to the ranks.
     passed_on: Option<i32>,
-    /// The last of them that asks for the end.
+    /// The last signal passed on that asks for the job's end.
     asked_to_end: Option<i32>,
 }
 
@@ -61,12 +61,13 @@ enum Place {
     Ended(Pid),
 }
 
-/// What a rank asks of the launcher.
+/// A rank's request to the launcher.
 #[derive(Debug)]
 pub enum Wish {
-    /// Processes in the place of those that have failed.
+    /// To start new processes in the place of the failed processes of `ranks`, and to tell them `facts`.
+    /// `asked` is the number of the recovery.
     Rebuild { asked: u64, ranks: Vec<u32>, facts: String },
-    /// That others are told that it can be reached, being such a process.
+    /// To tell the other ranks that the process with this number, which was started again, can be reached.
     Ready { number: u32 },
 }
 
@@ -118,7 +119,7 @@ impl Job {
         }
     }
 
-    /// The ranks take so many of them, in their order, to be on a node.
+    /// The ranks take each `ranks` successive ranks to be on a node of their own.
     #[must_use]
     pub fn with_nodes_of(self, ranks: u32) -> Job {
         Job { server: self.server.with_nodes_of(ranks), ..self }
@@ -130,7 +131,7 @@ impl Job {
         Job { is_engine, ..self }
     }
 
-    /// So many ranks each, in their order, run the programs of the job.
+    /// How many successive ranks run each program of the job, by program.
     #[must_use]
     pub fn with_programs(mut self, ranks: impl Iterator<Item = u32>) -> Job {
         let mut rank = 0;
@@ -142,7 +143,7 @@ impl Job {
         self
     }
 
-    /// The ranks are told that so many processes are possible, or nothing of it.
+    /// The ranks are told that `universe` processes are possible; `None` is to tell nothing.
     #[must_use]
     pub fn with_universe(self, universe: Option<u32>) -> Job {
         Job { server: self.server.with_universe(universe), ..self }
@@ -173,12 +174,12 @@ impl Job {
         format!("{} {} before the others had heard of it", self.who(number, host), message::told(ending))
     }
 
-    /// What ranks have asked since this was asked.
+    /// The requests of ranks since the last call.
     pub fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes)
     }
 
-    /// The running rank whose process this is, by its number.
+    /// The number of the running rank whose process is `pid`.
     pub fn rank_of(&self, pid: Pid) -> Option<u32> {
         (0..).zip(&self.places).find_map(|(rank, place)| (*place == Place::Running(pid)).then_some(rank))
     }
@@ -269,13 +270,15 @@ impl Job {
         self.server.standing(rank) == Standing::Silent
     }
 
-    /// Notes that nobody can send anything to the process manager for `rank` any more.
+    /// Notes that the connection of `rank` to the process manager is closed: no process can send anything on
+    /// it any more.
     pub fn hung_up(&mut self, rank: u32) {
         self.hung_up.push(rank);
         self.end_without_a_start();
     }
 
-    /// Notes that `rank` runs on a while after that: it has become a program that does not know MPI.
+    /// Notes that `rank` still runs a while after its connection to the process manager was closed: it has
+    /// become a program that does not know MPI.
     pub fn runs_without_manager(&mut self, rank: u32) {
         if self.is_silent(rank) && matches!(self.places[rank as usize], Place::Running(_)) {
             self.silent_ends.push(rank);
@@ -283,7 +286,8 @@ impl Job {
         }
     }
 
-    /// Those that have failed since this was asked, while the others go on.
+    /// The ranks that have failed since the last call, in a job whose surviving ranks go on, and how they
+    /// ended.
     pub fn take_failures(&mut self) -> Vec<(u32, Ending)> {
         let told = std::mem::replace(&mut self.told, self.failed.len());
         self.failed[told..].to_vec()
@@ -324,8 +328,8 @@ impl Job {
         }
     }
 
-    /// Whether somebody has asked for the job's end: who ends from then on in the middle of it has not
-    /// failed, and the job ends.
+    /// Whether a signal has asked for the job's end. A rank that ends in the middle of the job from then on
+    /// has not failed, and the job ends.
     pub fn is_asked_to_end(&self) -> bool {
         self.asked_to_end.is_some()
     }

@@ -109,7 +109,7 @@ impl Lines {
     }
 }
 
-/// One of the launcher's own streams, written without ever waiting for whoever reads it.
+/// One of the launcher's own streams, written without ever waiting for its reader.
 ///
 /// Waiting would be fatal: a launcher that hangs in a write cleans up after nobody. The stream's own "do not
 /// wait" flag must not be used, since it is shared with every program that has the stream open; a pipe is
@@ -183,7 +183,7 @@ impl Outlet {
         !self.pending.is_empty()
     }
 
-    /// Whether so much is queued that whoever fills it should wait.
+    /// Whether so much is queued that the launcher should stop reading from ranks until some is written.
     pub fn is_full(&self) -> bool {
         PENDING_BYTES_MAX < self.pending.len()
     }

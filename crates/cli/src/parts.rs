@@ -36,7 +36,8 @@ pub fn cores_apart(host: &Host, allowed: &CpuSet) -> Vec<(Option<HierarchyLevel>
     [(None, first)].into_iter().chain(found).collect()
 }
 
-/// What the machine calls such parts; the first that there is.
+/// The kinds of parts of a machine that a hierarchy level stands for, in order of preference: the first kind
+/// that the machine has counts.
 pub fn levels(border: HierarchyLevel) -> &'static [Level] {
     match border {
         HierarchyLevel::Node => &[],

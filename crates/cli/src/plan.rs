@@ -35,24 +35,24 @@ pub struct Plan {
     pub launcher: Pid,
     /// This node.
     pub host: String,
-    /// What the ranks run: the first ranks the first of them, the next ranks the next.
+    /// The programs of the job: the first ranks run the first program, the next ranks the next one.
     pub programs: Vec<Program>,
     /// How many ranks.
     pub ranks: u32,
     /// How many of them are on what they take for a node: all, unless they are dealt out to several parts of
     /// this one.
     pub ranks_per_node: u32,
-    /// What MPI_UNIVERSE_SIZE says, if anything.
+    /// The value of the attribute MPI_UNIVERSE_SIZE, if it is set.
     pub universe: Option<u32>,
     /// Variables to set for all ranks beyond the launcher's own.
     pub environment: Vec<(OsString, OsString)>,
     /// The cpus of each rank, where ranks are bound.
     pub binding: Option<Vec<CpuSet>>,
-    /// Why they are not bound, where nobody has asked for that.
+    /// Why ranks are not bound, where the user has not asked for that.
     pub unbound: Option<Unbound>,
     /// The cpus that no other job of this host is to bind its ranks to, for as long as this value is there.
     pub claims: Claims,
-    /// What each rank is bound to, where that may have to be told.
+    /// The words for the cpus that each rank is bound to, where the user may have to be told.
     pub places: Option<Vec<String>>,
     /// Whether to tell at each start what the rank is bound to.
     pub reports_bindings: bool,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub cpus: Option<CpuTime>,
     /// Whether the ranks may talk through shared memory.
     pub shares_memory: bool,
-    /// Whether the others go on when a rank fails.
+    /// Whether surviving ranks go on when a rank fails.
     pub survives: bool,
     /// How often ranks may be started again.
     pub restarts: u32,
@@ -69,7 +69,7 @@ pub struct Plan {
     pub label: bool,
     /// The files that ranks write to.
     pub files: Files,
-    /// Who reads the launcher's standard input.
+    /// The ranks that read the launcher's standard input.
     pub input: Input,
     /// Whether the only rank is the launcher of several hosts, which speaks for itself.
     pub is_engine: bool,
@@ -268,7 +268,7 @@ impl Plan {
         ranks.nth(rank as usize).expect("each rank has a program")
     }
 
-    /// Where each rank goes, a line for each.
+    /// The program and the cpus of each rank, in a line for each.
     pub fn map(&self) -> String {
         let line = |rank: u32| {
             let program = self.program_of(rank).command[0].to_string_lossy();
@@ -300,8 +300,8 @@ impl Program {
         Ok(Program { file, command: part.command.clone(), ranks, folder, environment })
     }
 
-    /// What its ranks see under this name, where `common` are the variables that are set for all ranks of the
-    /// job.
+    /// The value of the variable `name` at the program's ranks, where `common` are the variables that are set
+    /// for all ranks of the job.
     pub fn variable(&self, common: &[(OsString, OsString)], name: &str) -> Option<OsString> {
         last(common, name).or_else(|| self.environment.value(name, std::env::var_os(name)))
     }

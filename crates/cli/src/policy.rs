@@ -11,7 +11,7 @@ use std::fmt;
 
 use topology::{CpuSet, Host, Level};
 
-/// What the command line says of places.
+/// The command line's options for placing and binding ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// `--bind-to`.
@@ -31,7 +31,7 @@ pub struct Policy {
 pub enum Unit {
     /// All of it.
     Host,
-    /// What is plugged into a socket.
+    /// A package: the cpus of one socket.
     Socket,
     /// Cpus that are as near to the same memory.
     Numa,
@@ -48,18 +48,18 @@ pub enum Unit {
 /// `--bind-to UNIT[:N][:overload-allowed]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindTo {
-    /// To what.
+    /// The parts or cpus that a rank is bound to.
     pub target: Target,
     /// Whether ranks may share cores where there are more ranks than cores.
     pub overload: bool,
 }
 
-/// What a rank is bound to.
+/// The target of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing.
     None,
-    /// So many of these.
+    /// This many parts of this kind.
     Unit(Unit, usize),
     /// Lists of cpus, for the ranks in turn.
     Lists(Vec<CpuSet>),
@@ -145,10 +145,10 @@ impl Policy {
         self.cpus.as_ref().or(self.map_by.as_ref().and_then(|map| map.cpus.as_ref()))
     }
 
-    /// Those of the allowed cpus that are used.
+    /// The cpus that ranks may be bound to: those that the command line names, or all of `allowed`.
     ///
     /// # Errors
-    /// Where one is named that is not allowed.
+    /// Where the command line names a cpu that is not allowed.
     pub fn used(&self, allowed: &CpuSet) -> Result<CpuSet, Misfit> {
         let Some(named) = self.allowed() else { return Ok(allowed.clone()) };
         match named.iter().find(|&cpu| !allowed.contains(cpu)) {
@@ -257,12 +257,12 @@ struct Spot {
 }
 
 impl Parts {
-    /// Those of this host, as its kernel tells them.
+    /// The parts of this host, as its kernel tells them.
     pub fn of_host(host: &Host, allowed: &CpuSet) -> Parts {
         Parts::by(allowed, |level| host.parts(level, allowed))
     }
 
-    /// Those of a described machine.
+    /// The parts of a described machine.
     #[cfg(test)]
     pub fn of_machine(machine: &topology::Machine, allowed: &CpuSet) -> Parts {
         Parts::by(allowed, |level| {
@@ -295,7 +295,7 @@ impl Parts {
         &self.units[&unit]
     }
 
-    /// What a set of cpus is called: the largest parts that it consists of.
+    /// The name of a set of cpus, for the user: the largest parts that it consists of.
     pub fn name(&self, cpus: &CpuSet) -> String {
         for (unit, parts) in self.units.iter().filter(|(unit, _)| **unit != Unit::Host) {
             let held: Vec<usize> = (0..parts.len()).filter(|&at| parts[at].is_subset(cpus)).collect();

@@ -18,7 +18,7 @@ pub enum NoProgram {
         /// What may help.
         hint: String,
     },
-    /// It is a script, and what is to read it is not there.
+    /// The file is a script whose interpreter does not exist or cannot run.
     #[error("cannot run `{name}`: its first line names the interpreter `{interpreter}`, {why}\n  {hint}")]
     NoInterpreter {
         /// As the user wrote it.
@@ -30,7 +30,7 @@ pub enum NoProgram {
         /// What may help.
         hint: String,
     },
-    /// It is there, but is no program.
+    /// The file exists, but cannot be executed.
     #[error("cannot run `{name}`: {why}\n  {hint}")]
     NotExecutable {
         /// As the user wrote it.

@@ -36,28 +36,29 @@ pub struct RankProcess {
 /// A stream of a rank on its way through the launcher.
 #[derive(Debug)]
 pub struct Stream {
-    /// Where it is read, without waiting.
+    /// The end of the pipe that the launcher reads from, without waiting.
     pub pipe: OwnedFd,
-    /// A file that gets the same.
+    /// A file that gets a copy of the stream.
     pub copy: Option<File>,
-    /// What cuts it into lines.
+    /// The buffer that cuts the stream into lines.
     pub lines: Lines,
 }
 
-/// What all ranks of a job share.
+/// The resources that all ranks of a job share.
 #[derive(Debug)]
 pub struct Shared {
     /// The memory that the ranks of this node have in common.
     pub segment: Option<OwnedFd>,
     /// The fabrics that are left where there can be no such memory.
     pub fabrics: Option<String>,
-    /// Where it is written which ranks have failed, in a job that goes on without them.
+    /// The failure log, in a job whose surviving ranks go on: the launcher writes there which ranks have
+    /// failed.
     pub failure_log: Option<FailureLogWriter>,
-    /// Where the launcher sees, in the same job, that a rank ends.
+    /// The descriptors by which the launcher sees that a rank ends, in a job whose surviving ranks go on.
     pub liveness_descriptors: Option<Arc<LivenessDescriptors>>,
     /// How output and errors of each rank reach the launcher's.
     pub routes: [Route; 2],
-    /// Where ranks write what their calls wait for.
+    /// The memory in which ranks write what their calls wait for.
     pub wait_states: Option<WaitStatesReader>,
     /// The limit on open files that the launcher was started with.
     pub files_limit: Rlimit,
@@ -70,7 +71,7 @@ pub struct Memory {
     pub segment: Option<OwnedFd>,
     /// The fabrics that are left where it cannot be had.
     pub fabrics: Option<String>,
-    /// What is not as usual, in one line.
+    /// A remark for the user where the memory is not as usual, in one line.
     pub notice: Option<String>,
 }
 
@@ -111,7 +112,8 @@ fn other_fabrics(plan: &Plan) -> Option<String> {
     }
 }
 
-/// Where ranks read who has failed, made once for a job that goes on without them.
+/// Makes the failure log of a job, in which ranks read which ranks have failed. `None` where surviving ranks
+/// do not go on.
 pub fn failure_log(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<FailureLogWriter>> {
     if !plan.survives {
         return Ok(None);
@@ -122,7 +124,8 @@ pub fn failure_log(plan: &Plan, segment: Option<&OwnedFd>) -> io::Result<Option<
     FailureLogWriter::create(plan.ranks + plan.restarts, segment).map(Some).map_err(io::Error::other)
 }
 
-/// Where the launcher sees that a rank ends, made once for a job that goes on without it.
+/// Makes the descriptors by which the launcher sees that a rank of the job ends. `None` where surviving ranks
+/// do not go on.
 pub fn liveness_descriptors(plan: &Plan) -> io::Result<Option<Arc<LivenessDescriptors>>> {
     if !plan.survives {
         return Ok(None);
@@ -132,13 +135,14 @@ pub fn liveness_descriptors(plan: &Plan) -> io::Result<Option<Arc<LivenessDescri
         .map_err(io::Error::other)
 }
 
-/// Where the launcher reads what the calls of ranks wait for; none where there is no memory for it: the job
-/// does well without.
+/// Makes the memory in which the launcher reads what the calls of ranks wait for. `None` where there is no
+/// memory for it: the job does well without.
 pub fn wait_states(plan: &Plan) -> Option<WaitStatesReader> {
     WaitStatesReader::create(plan.ranks + plan.restarts).ok()
 }
 
-/// Starts `rank` of the planned job. Who comes into the place of another is told what it has to know.
+/// Starts `rank` of the planned job. `again` are the facts that a process is told which is started in the
+/// place of a failed one.
 pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io::Result<RankProcess> {
     let program = plan.program_of(rank);
     let mut command = Command::new(&program.file);

@@ -11,26 +11,26 @@ use weft::launch::Rebuilt;
 /// What the launcher is to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Kill that process, should it still run: from now on nothing is heard of it.
+    /// Kill a process, should it still run: it has been replaced, and nothing is heard of it any more.
     Kill {
         /// Its number.
         number: u32,
     },
     /// Start a rank again.
     Start {
-        /// Which.
+        /// The rank to start.
         rank: u32,
         /// The number of the new process.
         number: u32,
-        /// What it is told.
+        /// The facts that the new process is told.
         told: String,
     },
-    /// Answer what was asked under that number: with the ranks and the numbers of the new processes, or that
-    /// there are none.
+    /// Answer the ranks that have asked under the number `asked`: with the ranks and the process numbers of
+    /// the new processes, or that there are none.
     Answer {
-        /// Under what number it was asked.
+        /// The number under which the ranks have asked.
         asked: u64,
-        /// The new processes.
+        /// Rank and process number of each new process; `None` where there are none.
         new: Option<Vec<(u32, u32)>>,
     },
 }

@@ -16,9 +16,9 @@ pub struct Signals(OwnedFd);
 /// One arrived signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Which.
+    /// The signal.
     pub signal: Signal,
-    /// Who sent it.
+    /// The sender of the signal.
     pub from: Sender,
 }
 

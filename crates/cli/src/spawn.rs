@@ -22,12 +22,12 @@ pub enum Forked {
     Child,
 }
 
-/// What a rank's process gets beside its command.
+/// The descriptors, cpus and limits that a rank's process gets beside its command.
 #[derive(Debug)]
 pub struct Handed<'a> {
     /// Descriptors that stay open across exec, under the numbers they have here.
     pub descriptors: Vec<BorrowedFd<'a>>,
-    /// Where it may run; anywhere this process may when `None`.
+    /// The cpus that the process may run on; `None` is all cpus of this process.
     pub cpus: Option<CpuSet>,
     /// The limit on open files that this process was started with.
     pub files_limit: Rlimit,

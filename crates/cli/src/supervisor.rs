@@ -88,9 +88,9 @@ struct Supervisor<'a> {
 enum Phase {
     /// Ranks run.
     Running,
-    /// What is left has been asked to end, and is killed at this time.
+    /// The remaining ranks have been asked to end, and are killed at `kill_at`.
     Ending { kill_at: Instant },
-    /// Nothing is left; output may be.
+    /// No process is left; output may still be queued.
     Over,
 }
 
@@ -441,7 +441,7 @@ fn make_room_for_descriptors(plan: &Plan, routes: [Route; 2]) -> io::Result<Rlim
     Ok(limit)
 }
 
-/// What a supervisor's own end means for the launcher: its status is the launcher's.
+/// The exit status of the launcher whose supervisor has ended so: that of the supervisor.
 pub fn status_of(ending: Ending) -> u8 {
     match ending {
         // Zero is success here, unlike in a rank's failure.

@@ -119,17 +119,17 @@ impl Occupancy {
         cpus.saturating_sub(self.elsewhere)
     }
 
-    /// The cores that nobody uses.
+    /// The cores that no other job uses.
     pub fn free_cores(&self) -> Vec<Core> {
         free_of(&self.cores, &self.states)
     }
 
-    /// What each rank is bound to by default.
+    /// The cpus that each rank is bound to by default.
     pub fn share_out(&self, ranks: u32, threads: usize) -> Result<Vec<CpuSet>, Unbound> {
         by_default(&self.cores, &self.states, self.elsewhere, ranks, threads)
     }
 
-    /// Holds what ranks are bound to, as far as nobody else does, and lets the rest go.
+    /// Keeps the claims on the cpus of `sets`, which the ranks are bound to, and lets the other claims go.
     pub fn hold(self, sets: &[CpuSet]) -> Claims {
         self.choice.keep(|cpu| sets.iter().any(|set| set.is_set(cpu)))
     }

@@ -11,10 +11,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use weft::launch::LivenessDescriptors;
 
-/// Where the numbers of processes can be read that have ended.
+/// Watches ranks, and reports the numbers of processes that have ended.
 #[derive(Debug)]
 pub struct Watch {
-    /// Becomes readable.
+    /// The pipe on which the numbers arrive.
     pub numbers: OwnedFd,
     /// Stays open when the thread has ended: an end of the pipe would be something to read for ever.
     _told: OwnedFd,

@@ -99,12 +99,12 @@ pub struct Across {
     pub remote_first: u32,
     /// How many ranks the other group has.
     pub remote_size: u32,
-    /// Who lives, where some of the ranks are blank: then the numbers above are those of the living, and
-    /// `shape` is among them; `remote_size`, roots and blocks are of all.
+    /// The ranks that live, where some are blank: then the numbers above count the living alone, and `shape`
+    /// is a place among them; `remote_size`, roots and blocks are of all.
     pub living: Option<LivingAcross>,
 }
 
-/// Who lives in two groups of which some ranks are blank; ascending.
+/// The ranks that live in two groups of which some ranks are blank, in ascending order.
 #[derive(Clone, Debug)]
 pub struct LivingAcross {
     /// In the own group.
@@ -113,7 +113,7 @@ pub struct LivingAcross {
     pub remote: Vec<Rank>,
 }
 
-/// Who gives, or gets, in an operation with a root.
+/// Which rank sends, or receives, in an operation with a root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Root {
     /// This rank (`MPI_ROOT`).

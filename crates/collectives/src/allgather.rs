@@ -19,9 +19,8 @@ pub enum Allgather {
     Bruck,
     /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
     Ring,
-    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no
-    /// copies where the blocks stand one behind the other; a message passes the last rank's block in two
-    /// pieces.
+    /// Around a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies
+    /// where the blocks are contiguous; a message passes the last rank's block in two pieces.
     Circulant,
     /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not
     /// comes to it once. As [`Allgather::Circulant`] where it is not known that nodes hold consecutive ranks,
@@ -35,8 +34,9 @@ pub fn allgather(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Allgather>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
-/// The same with parts that differ: `blocks` says for every rank where in the output its part goes, and is
-/// the same at all ranks but for the offsets.
+/// Every rank's block stands in every rank's output, by rank; the blocks may differ in length (MPI 5.0 §6.7).
+/// `blocks` has for every rank where its block goes in the output: the lengths are the same at all ranks, the
+/// offsets need not be.
 #[must_use]
 pub fn allgatherv(shape: &Shape, blocks: &[Block], in_place: bool) -> Schedule {
     let bytes: usize = blocks.iter().map(|block| block.bytes).sum();

@@ -150,7 +150,8 @@ fn halve(schedule: &mut Schedule, core: Core, number: u32, summing: &mut Summing
     }
 }
 
-/// The same backwards: both get what the other has.
+/// The allgather behind `halve`: in each round a member and its partner exchange the slices that they have,
+/// so that all slices stand in `out` in the end.
 fn double(schedule: &mut Schedule, core: Core, number: u32, out: Span, slices: Blocks<'_>) {
     for distance in distances(core.size) {
         let partner = number ^ distance;

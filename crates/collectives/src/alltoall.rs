@@ -28,9 +28,10 @@ pub fn alltoall(shape: &Shape, bytes: usize, in_place: bool) -> Schedule {
     choice::choose::<Alltoall>(shape, Asked::bytes(bytes)).schedule(shape, bytes, in_place)
 }
 
-/// The same with parts that differ: `sends` and `receives` say for every rank where in the input and in the
-/// output its part stands. In bytes, so that it serves for different datatypes as well. In place, `sends` is
-/// not looked at, and what goes to a rank is as long as what comes from it.
+/// Every rank sends a block to every rank, and the blocks may differ in length (MPI 5.0 §6.8). `sends` has
+/// for every rank where the block for it stands in the input, `receives` where the block from it goes in the
+/// output. Both are in bytes, so that they serve for different datatypes as well. In place, `sends` is not
+/// read, and the block for a rank is as long as the block from it.
 #[must_use]
 pub fn alltoallv(shape: &Shape, sends: &[Block], receives: &[Block], in_place: bool) -> Schedule {
     pairwise(shape, &Blocks::Listed(sends), &Blocks::Listed(receives), in_place)

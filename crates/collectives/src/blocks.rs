@@ -55,8 +55,9 @@ impl Blocks<'_> {
         data.part(start, self.end(end - 1) - start)
     }
 
-    /// The same in rows that are rows at every rank: all together, or each by itself where they are listed,
-    /// since they may stand elsewhere at other ranks.
+    /// The blocks from `first` to before `end`, as spans that sender and receiver cut alike: one span of all
+    /// of them, or one for each where they are listed, since listed blocks may be contiguous at one rank and
+    /// not at another.
     pub(crate) fn rows(&self, data: Span, first: u32, end: u32) -> impl Iterator<Item = Span> + use<'_> {
         let step = if matches!(self, Blocks::Listed(_)) { 1 } else { end - first };
         (first..end).step_by(step as usize).map(move |row| self.run(data, row, row + step))

@@ -175,7 +175,7 @@ impl OneMessageOfTwo {
     pub const BUILT_IN: OneMessageOfTwo =
         OneMessageOfTwo { moved: Some(Self::BYTES_MAX), summed: Some(Self::BYTES_MAX) };
 
-    /// Whether an operation, a reduce or not, is one message in which at most so many bytes are given.
+    /// Whether an operation, a reduce or another one, is one message where at most `bytes` bytes are sent.
     #[inline(always)]
     #[must_use]
     pub fn has(self, is_reduce: bool, bytes: usize) -> bool {

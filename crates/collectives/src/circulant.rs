@@ -9,8 +9,8 @@
 //! # Gathering and summing
 //! A rank that knows the blocks of the s ranks from itself on learns as many more from the rank s places
 //! ahead: skips from 1 up gather everything, and p - 1 blocks come to each rank, which is the least that can.
-//! The same backwards sums: a rank that has sums for the ranks from itself on gives those from s on to the
-//! rank s places ahead.
+//! Sums go the same way backwards: a rank that has sums for the ranks from itself on sends those for the
+//! ranks from s places ahead on to the rank s places ahead.
 //!
 //! # Broadcasting many pieces
 //! Let q be the number of skips below p. In round i a rank sends along skip number i modulo q, and receives
@@ -100,7 +100,8 @@ impl Circulant<'_> {
         self.gather_into(schedule, data, data);
     }
 
-    /// The same where what comes is left in `room`, as at a rank that has all blocks in `data` already.
+    /// Takes part in gathering all blocks: this rank sends blocks from `data`, and leaves those that it
+    /// receives in `room`, each at its place. Where `room` is not `data`, `data` has all blocks already.
     pub(crate) fn gather_into(&self, schedule: &mut Schedule, data: Span, room: Span) {
         let mut rounds: Vec<u32> = halvings(self.shape.size()).collect();
         rounds.reverse();
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// SegmentRound by round, with all ranks at once: everybody gives and takes at most one piece, gives what
+    /// Round by round, with all ranks at once: everybody gives and takes at most one piece, gives what
     /// it has, and to somebody who takes it in this round.
     #[test]
     fn all_pieces_are_everywhere_in_as_few_rounds_as_can_be() {

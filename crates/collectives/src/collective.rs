@@ -19,9 +19,9 @@ pub enum Collective {
     Barrier,
     /// [`bcast`].
     Bcast {
-        /// Who has the data.
+        /// The rank that has the data.
         root: Rank,
-        /// How much.
+        /// Length of the data, in bytes.
         bytes: usize,
     },
     /// [`gather`].
@@ -47,9 +47,9 @@ pub enum Collective {
 /// A block for each rank at the root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rooted {
-    /// Who has all blocks.
+    /// The rank at which all blocks stand.
     pub root: Rank,
-    /// Length of one.
+    /// Length of one block, in bytes.
     pub bytes: usize,
     /// Whether this rank's own block stands where all stand.
     pub in_place: bool,
@@ -80,7 +80,8 @@ pub struct Reduction {
 pub struct Candidate {
     /// Its name.
     pub name: &'static str,
-    /// What it is predicted to take by the formula that a choice looks at, in nanoseconds.
+    /// The time that the algorithm is predicted to take by the formula that a choice looks at, in
+    /// nanoseconds.
     pub predicted_ns: f64,
 }
 
@@ -103,7 +104,7 @@ impl Collective {
         }
     }
 
-    /// What it is called, in lower case.
+    /// The operation's name, in lower case.
     #[must_use]
     pub fn operation(&self) -> &'static str {
         self.asked().0.name()

@@ -144,7 +144,8 @@ impl<'a> CostModel<'a> {
         self.within_part_of(self.ranks_of_part())
     }
 
-    /// The same in one that has so many ranks.
+    /// The ranks of one of the widest parts, where that part has `size` ranks; their numbers are in the order
+    /// of their places.
     fn within_part_of(&self, size: u32) -> CostModel<'a> {
         let mut tiers = self.tiers;
         if !self.has_nodes() {

@@ -34,7 +34,7 @@ pub struct Costs {
     pub package: Option<Link>,
     /// Between two nodes.
     pub network: Link,
-    /// What each end of a message does for it, whatever its length.
+    /// The time that each end of a message spends on it, whatever its length.
     pub step_ns: f64,
     /// To copy within a rank.
     pub copy: Work,
@@ -62,7 +62,7 @@ impl HierarchyLevel {
     pub const ALL: [HierarchyLevel; 4] =
         [HierarchyLevel::Node, HierarchyLevel::Package, HierarchyLevel::Numa, HierarchyLevel::Cache];
 
-    /// The one word for it in files and variables.
+    /// The word for this level in files and variables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Work {
     /// Nothing is done.
     pub(crate) const NONE: Work = Work { fixed_ns: 0.0, byte_ns: 0.0 };
 
-    /// The time for so many bytes.
+    /// The time for `bytes` bytes, in nanoseconds.
     #[must_use]
     pub fn of_ns(&self, bytes: usize) -> f64 {
         self.fixed_ns + self.byte_ns * bytes as f64
@@ -304,14 +304,15 @@ impl Link {
         }
     }
 
-    /// The same where the other end does not help: a longer message is read by one alone.
+    /// What `bytes` bytes add to the time of an empty message, in nanoseconds, where the other end does not
+    /// help: a message that is too long to be eager is read by the receiver alone, and its bytes count twice.
     #[must_use]
     pub fn moving_alone_ns(&self, bytes: usize) -> f64 {
         let more = if self.is_eager(bytes) { 0.0 } else { self.byte_ns * bytes as f64 };
         self.moving_ns(bytes) + more
     }
 
-    /// Whether so many bytes are sent without asking.
+    /// Whether a message of `bytes` bytes is eager: sent without asking its receiver.
     #[must_use]
     pub fn is_eager(&self, bytes: usize) -> bool {
         bytes <= self.eager_bytes_max

@@ -61,7 +61,7 @@ pub enum Advance {
     Pending,
     /// The output is complete.
     Done,
-    /// It will not be complete; the output may have changed.
+    /// The operation will not complete; the output may have changed.
     Failed(Failed),
 }
 
@@ -70,7 +70,7 @@ pub enum Advance {
 pub struct Failed {
     /// The rank at the other side.
     pub with: Rank,
-    /// What was being done.
+    /// What this rank was doing.
     pub activity: Activity,
     /// What went wrong.
     pub cause: Cause,
@@ -186,15 +186,17 @@ impl Execution {
         }
     }
 
-    /// Promises that whoever calls [`Execution::advance`] goes on to do so until it has ended, as blocking
-    /// operations do. A receive that is the only thing to wait for then costs no request.
+    /// Promises that the caller goes on calling [`Execution::advance`] until the execution has ended, as
+    /// blocking operations do. A receive that is the only thing to wait for then costs no request.
     #[must_use]
     pub fn waited_for(mut self) -> Execution {
         self.wait_for(true);
         self
     }
 
-    /// The same promise, or none, for an execution that begins [`again`](Execution::again).
+    /// Says whether the caller goes on calling [`Execution::advance`] until the execution has ended, as
+    /// blocking operations do; for an execution that begins [`again`](Execution::again). If so, a receive
+    /// that is the only thing to wait for costs no request.
     #[inline]
     pub fn wait_for(&mut self, is_waited_for: bool) {
         self.is_waited_for = is_waited_for;
@@ -260,8 +262,8 @@ impl Execution {
         self.go_on(engine, group, None)
     }
 
-    /// What is to be combined now, the first op the second, into the second. The next call goes on behind it.
-    /// `None` where nothing is.
+    /// The operands that are to be combined now: the first op the second, into the second. The next call goes
+    /// on behind them. `None` where nothing is to be combined.
     pub fn take_operands(&mut self) -> Option<(Payload<'static>, UserMemory)> {
         let Some(&Step::Reduce { from, into }) = self.schedule.steps.get(self.next) else { return None };
         self.next += 1;
@@ -327,9 +329,9 @@ impl Execution {
         self.collect(engine);
     }
 
-    /// Ends it where it is, as if what it does with some rank had failed: who has found out that ranks do not
-    /// mean the same operation. Messages to those that `is_elsewhere` are taken back where no receive has
-    /// matched them.
+    /// Ends the execution where it is, as if a message to or from some rank had failed: for a caller that has
+    /// found out that ranks do not mean the same operation. Messages to the ranks that `is_elsewhere` names
+    /// are taken back where no receive has matched them.
     pub fn give_up<F: Fabric>(
         &mut self,
         engine: &mut Engine<F>,
@@ -353,7 +355,7 @@ impl Execution {
         self.partners().filter(|(activity, _)| *activity == Activity::Receiving).map(|(_, with)| with)
     }
 
-    /// What it waits for, and the rank at the other side.
+    /// The sends and receives that the execution waits for, each with the rank at the other side.
     pub fn partners(&self) -> impl Iterator<Item = (Activity, Rank)> + '_ {
         let pending = self.pending.iter().map(|pending| (pending.activity, pending.with));
         pending.chain(self.awaited.map(|awaited| (Activity::Receiving, awaited.from)))

@@ -24,7 +24,7 @@ impl Folding {
         Folding { at: own, vacant: room, commutative, kept: None }
     }
 
-    /// The same, and the contribution stays as it is wherever it stands.
+    /// Begins with the rank's own contribution, which is never written to, in whichever buffer it stands.
     pub(crate) fn keeping(own: Span, commutative: bool) -> Folding {
         Folding { kept: Some(own), ..Folding::new(own, None, commutative) }
     }

@@ -24,8 +24,9 @@ pub fn gather(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Schedu
     choice::choose::<Gather>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
-/// The same with parts that differ: `bytes` is the length of this rank's own; `blocks` says for every rank
-/// where in the root's output its part goes, and is looked at by the root alone.
+/// Every rank's block stands in the root's output; the blocks may differ in length (MPI 5.0 §6.5). `bytes` is
+/// the length of this rank's block. `blocks` has for every rank where its block goes in the root's output,
+/// and is read at the root alone. `in_place` concerns the root alone.
 #[must_use]
 pub fn gatherv(shape: &Shape, root: Rank, bytes: usize, blocks: &[Block], in_place: bool) -> Schedule {
     linear(shape, root, bytes, &Blocks::Listed(blocks), in_place)

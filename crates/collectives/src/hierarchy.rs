@@ -186,8 +186,9 @@ impl Hierarchy {
         Hierarchy::new(&order, &kinds)
     }
 
-    /// The same with those kinds of parts that count: nodes, and within nodes what somebody has told the
-    /// costs of, where ranks have cores of their own. Ranks that share cores wait for these.
+    /// This hierarchy with those levels alone that count for schedules: nodes, and within nodes the levels
+    /// that `costs` has a link of, where ranks have cores of their own. Where ranks share cores nodes alone
+    /// count, since the ranks of a node wait for cores.
     #[must_use]
     pub fn counting(mut self, costs: &Costs, cores: Cores) -> Hierarchy {
         let counts = |border: HierarchyLevel| {

@@ -108,7 +108,7 @@ pub struct BitReversedOrder {
 }
 
 impl BitReversedOrder {
-    /// Those of so many ranks, of which there is at least one; there are as many places.
+    /// The order of the contributions of `size` ranks, at least one; there are as many places as ranks.
     #[must_use]
     pub fn of(size: u32) -> BitReversedOrder {
         BitReversedOrder { core: Core::new(size) }
@@ -129,9 +129,9 @@ impl BitReversedOrder {
         number.reverse_bits() >> (u32::BITS - self.core.size.ilog2()).min(u32::BITS - 1)
     }
 
-    /// The runs that are combined, one after the other: so many places from the first on are put before as
-    /// many from the second on, where the results stand then. That of all stands in the last place of
-    /// [`Halves::result`].
+    /// The runs of places that are combined, one after the other, each as (first, second, count): the `count`
+    /// places from `first` on are put before the `count` places from `second` on, where the results stand
+    /// then. The result of all stands in the last place of [`BitReversedOrder::result`].
     pub fn runs(self) -> impl Iterator<Item = (u32, u32, u32)> {
         let Core { size, guests } = self.core;
         let guests = (0..guests).map(move |guest| (size + guest, self.place_in_core(guest), 1));

@@ -60,7 +60,7 @@ fn at_their_places(living: &[Rank], bytes: usize) -> Vec<Block> {
 }
 
 impl Collective {
-    /// The rank that it begins or ends at.
+    /// The root of the operation; `None` where it has none.
     #[must_use]
     pub fn root(&self) -> Option<Rank> {
         match *self {
@@ -70,7 +70,10 @@ impl Collective {
         }
     }
 
-    /// The same among the living, who are told by their ranks in ascending order.
+    /// This operation among the living alone. `living` has their ranks, in ascending order.
+    ///
+    /// # Panics
+    /// Where the root is not among the living.
     #[must_use]
     pub fn masked(self, living: &[Rank]) -> Masked {
         let own = |bytes| vec![Block { offset: 0, bytes }];
@@ -110,7 +113,7 @@ impl Collective {
 }
 
 impl Uneven {
-    /// The rank that it begins or ends at.
+    /// The root of the operation; `None` where it has none.
     #[must_use]
     pub fn root(&self) -> Option<Rank> {
         match *self {
@@ -121,7 +124,11 @@ impl Uneven {
 }
 
 impl Listed<'_> {
-    /// The same among the living, who are told by their ranks in ascending order, of `extent` ranks.
+    /// This operation among the living alone, of the `extent` ranks of a group. `living` has their ranks, in
+    /// ascending order.
+    ///
+    /// # Panics
+    /// Where the root is not among the living.
     #[must_use]
     pub fn masked(self, living: &[Rank], extent: u32) -> Masked {
         let kept = |blocks: &[Block]| match blocks.len() == extent as usize {

@@ -5,15 +5,15 @@ use messaging::Rank;
 use crate::blocks::Block;
 use crate::schedule::{Buffer, Schedule, Span};
 
-/// Whom a rank exchanges with, in the order in which blocks stand in its buffers. `None` is nobody: what lies
-/// beyond an open border. Its block is left as it is.
+/// The ranks that a rank exchanges blocks with, in the order in which the blocks stand in its buffers. `None`
+/// is no neighbour, beyond an open border; its block is left as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbourhood {
     /// This rank, which may be its own neighbour.
     pub here: Rank,
-    /// Who sends to this rank.
+    /// The ranks that send to this rank.
     pub sources: Vec<Option<Rank>>,
-    /// To whom this rank sends.
+    /// The ranks that this rank sends to.
     pub destinations: Vec<Option<Rank>>,
     /// Whether both come in pairs of opposite directions, as on a grid: what goes one way comes from the
     /// other. It matters where both neighbours of a direction are one process.
@@ -38,20 +38,21 @@ pub enum Around {
 /// An exchange between neighbours, as one rank knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surround<'a> {
-    /// Of blocks of one length.
+    /// An exchange of blocks of one length.
     Even(Around),
-    /// One block to all destinations; those of the sources go to places that differ, and differ in length.
+    /// One block to all destinations. The blocks of the sources go to places of their own, and differ in
+    /// length.
     ToAll {
         /// Length of this rank's block.
         bytes: usize,
-        /// Where those of the sources go.
+        /// Where the blocks of the sources go.
         receives: &'a [Block],
     },
     /// A block to each destination and from each source, which stand anywhere and differ in length.
     Each {
         /// The blocks for the destinations.
         sends: &'a [Block],
-        /// Where those of the sources go.
+        /// Where the blocks of the sources go.
         receives: &'a [Block],
     },
 }
@@ -121,13 +122,14 @@ impl Surround<'_> {
 }
 
 impl Neighbourhood {
-    /// Who gets something, in the order in which this rank sends, each with its index.
+    /// The destinations that are there, in the order in which this rank sends to them, each with its index.
     #[inline]
     pub fn sent(&self) -> impl Iterator<Item = (Rank, usize)> {
         self.destinations.iter().enumerate().filter_map(|(at, to)| Some(((*to)?, at)))
     }
 
-    /// Who gives something, each with its index: those of one source in the order in which it sends.
+    /// The sources that are there, each with its index; where a rank is several of them, in the order in
+    /// which it sends.
     #[inline]
     pub fn received(&self) -> impl Iterator<Item = (Rank, usize)> {
         let all = 0..self.sources.len();

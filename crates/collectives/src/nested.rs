@@ -47,7 +47,8 @@ impl<'a> Here<'a> {
         Some(Here { hierarchy, border: hierarchy.widest()?, part, top, local })
     }
 
-    /// The same where the first place of all leads.
+    /// This rank's view of the widest parts, where each part is led by its first place. None where all ranks
+    /// sit together.
     fn of_first(hierarchy: &'a Hierarchy, shape: &Shape) -> Option<Here<'a>> {
         Here::new(hierarchy, shape, hierarchy.rank(0))
     }
@@ -66,7 +67,7 @@ impl<'a> Here<'a> {
         self.local.rank() == self.leader()
     }
 
-    /// The same schedule among the ranks of the part.
+    /// `schedule`, whose ranks are numbers in this part, among the ranks of the part.
     fn within(&self, schedule: Schedule) -> Schedule {
         schedule.among(|local| self.hierarchy.rank(self.part.first + local.0))
     }
@@ -81,12 +82,13 @@ impl<'a> Here<'a> {
         Rank(self.hierarchy.part_at(self.top).number)
     }
 
-    /// The same schedule among the leaders of the parts.
+    /// `schedule`, whose ranks are numbers of parts, among the leaders of these parts.
     fn among_leaders(&self, schedule: Schedule) -> Schedule {
         schedule.among(|part| self.hierarchy.rank(self.hierarchy.part(part.0).leader(self.top)))
     }
 
-    /// The same schedule among the ranks that have this rank's number in their parts.
+    /// `schedule`, whose ranks are numbers of parts, among the ranks that have this rank's number in those
+    /// parts.
     fn among_alike(&self, schedule: Schedule) -> Schedule {
         schedule.among(|part| self.hierarchy.rank(self.hierarchy.part(part.0).first + self.number()))
     }

@@ -4,10 +4,10 @@
 //! A [`MemberRole`] is what one member does in an operation. [`SegmentAlgorithm`] is how the operation goes
 //! through the segment, which its lengths and the number of members decide; all members decide alike.
 //! [`SegmentOperation`] carries the operation out, from the first slot that this member writes to the last
-//! that it consumes; [`Pending`] does so piecewise, for nonblocking operations. Both reach shared memory
-//! through [`Slots`] alone, and everything else through [`Member`]: who this member is, how it waits and what
-//! ends its wait. So the same code runs over a job's shared memory and over the plain memory of the
-//! simulation, where every order of steps and every death can be tried.
+//! that it consumes; [`NonblockingOperation`] does so piecewise, for nonblocking operations. Both reach
+//! shared memory through [`Slots`] alone, and everything else through [`SegmentMember`]: who this member is,
+//! how it waits and what ends its wait. So the same code runs over a job's shared memory and over the plain
+//! memory of the simulation, where every order of steps and every death can be tried.
 //!
 //! | module | what it knows |
 //! |---|---|
@@ -106,7 +106,7 @@ pub trait SegmentMember: Copy {
     /// older.
     fn leave(self, number: u32);
 
-    /// The operation is over, of which that is the last number; [`Member::leave`] has been called.
+    /// The operation is over, of which that is the last number; [`SegmentMember::leave`] has been called.
     fn is_over(self, turn: &mut SegmentState);
 
     /// Nanoseconds of a clock that does not go back.

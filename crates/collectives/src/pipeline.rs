@@ -15,9 +15,9 @@ use crate::shape::{Operator, Shape, around, back};
 pub(crate) enum Move {
     /// The piece of that number goes to the rank.
     Give(Rank, usize),
-    /// It comes from the rank.
+    /// The piece of that number comes from the rank.
     Take(Rank, usize),
-    /// What comes must have come before anything else is done.
+    /// The pieces taken before must have come before the next move.
     Pause,
 }
 
@@ -28,8 +28,7 @@ pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &S
     costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
 
-/// SegmentRound i of a chain from the root on: piece i comes from the rank behind, and the one before it goes
-/// ahead.
+/// Round i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
 pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = back(shape.rank().0, root.0, shape.size());
     let behind = (place > 0).then(|| shape.behind(1));
@@ -37,7 +36,8 @@ pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     down(behind, ahead, count)
 }
 
-/// The same in a binary tree: the places below place i are 2 i + 1 and 2 i + 2.
+/// The moves of `count` pieces down a binary tree from the root on: piece i comes in round i from the place
+/// above, and the one before it goes to the places below, which are 2 i + 1 and 2 i + 2 for place i.
 pub(crate) fn binary_tree(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = u64::from(back(shape.rank().0, root.0, shape.size()));
     let rank = |place: u64| Rank(around(place as u32, root.0, shape.size()));

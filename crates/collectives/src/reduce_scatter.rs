@@ -19,8 +19,8 @@ pub enum ReduceScatter {
     Pairwise,
     /// Up a tree to rank 0 and down again: 2 log2 p rounds. Keeps the order of operands.
     ReduceThenScatter,
-    /// SegmentRound a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is
-    /// the least that can; for commutative operators.
+    /// Around a circulant graph: ceil(log2 p) rounds for any p, n (p - 1) / p bytes per rank, which is the
+    /// least that can; for commutative operators.
     Circulant,
     /// To one rank of each node, between these, and within the nodes again: n (N - 1) / N bytes leave each of
     /// N nodes. Up the tree and down where it is not known who sits where, and where that would change the
@@ -40,7 +40,9 @@ pub fn reduce_scatter_block(shape: &Shape, count: usize, operator: Operator, in_
     algorithm.schedule(shape, count, operator, in_place)
 }
 
-/// The same with blocks that differ: `counts` has the number of elements of every rank's block.
+/// The reduction of block i of everybody's input stands in rank i's output; the blocks may differ in length
+/// (MPI 5.0 §6.10). `counts` has the number of elements of every rank's block. In place, all blocks stand in
+/// the output before, and the result at its beginning after; what is behind it stays.
 #[must_use]
 pub fn reduce_scatter(shape: &Shape, counts: &[usize], operator: Operator, in_place: bool) -> Schedule {
     let mean_count = counts.iter().sum::<usize>() / counts.len().max(1);

@@ -24,8 +24,9 @@ pub fn scatter(shape: &Shape, root: Rank, bytes: usize, in_place: bool) -> Sched
     choice::choose::<Scatter>(shape, Asked::bytes(bytes)).schedule(shape, root, bytes, in_place)
 }
 
-/// The same with parts that differ: `blocks` says for every rank where in the root's input its part stands,
-/// and is looked at by the root alone; `bytes` is the length of this rank's own.
+/// Rank i receives block i of the root's input; the blocks may differ in length (MPI 5.0 §6.6). `blocks` has
+/// for every rank where its block stands in the root's input, and is read at the root alone. `bytes` is the
+/// length of this rank's block. `in_place` concerns the root alone: its block stays where it is.
 #[must_use]
 pub fn scatterv(shape: &Shape, root: Rank, blocks: &[Block], bytes: usize, in_place: bool) -> Schedule {
     linear(shape, root, &Blocks::Listed(blocks), bytes, in_place)
@@ -38,7 +39,8 @@ impl Scatter {
         self.schedule_blocks(shape, root, Blocks::Equal { bytes }, in_place)
     }
 
-    /// The same with parts that differ, whose lengths all ranks know; they stand one behind the other.
+    /// [`scatter`] in this way, of blocks that may differ in length. All ranks know all lengths, and the
+    /// blocks are contiguous in the root's input.
     pub(crate) fn schedule_blocks(
         self,
         shape: &Shape,

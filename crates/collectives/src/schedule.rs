@@ -24,15 +24,15 @@ pub struct Schedule {
 pub enum Step {
     /// Begins to send the bytes. They stay as they are until the next [`Step::Wait`].
     Send {
-        /// Who gets them.
+        /// The rank that receives the bytes.
         to: Rank,
         /// Where they stand.
         from: Span,
     },
-    /// Begins to receive exactly so many bytes. Nothing else touches the span until the next wait of either
-    /// kind.
+    /// Begins to receive exactly as many bytes as the span has. Nothing else touches the span until the next
+    /// wait of either kind.
     Receive {
-        /// Who sends them.
+        /// The rank that sends the bytes.
         from: Rank,
         /// Where they go.
         into: Span,
@@ -104,7 +104,7 @@ impl Span {
         Span { buffer: self.buffer, offset: self.offset + offset, bytes }
     }
 
-    /// The same bytes of what stands in `to` instead.
+    /// The bytes of this span where the contents of its buffer stand in `to`, from the beginning of `to` on.
     fn moved_to(self, to: Span) -> Span {
         to.part(self.offset, self.bytes)
     }
@@ -132,7 +132,7 @@ impl Span {
 }
 
 impl Schedule {
-    /// One in which this rank has no part.
+    /// A schedule without steps, for a rank that has no part in the operation.
     #[must_use]
     pub fn idle() -> Schedule {
         Schedule::new("nothing")
@@ -230,12 +230,12 @@ impl Schedule {
         }
     }
 
-    /// The same among other ranks: each number is `by` higher.
+    /// This schedule among other ranks: each rank's number is `by` higher.
     pub(crate) fn shifted(self, by: u32) -> Schedule {
         self.among(|rank| Rank(rank.0 + by))
     }
 
-    /// The same among other ranks: each number is the place in a list of which the answer is the member.
+    /// This schedule among other ranks: each rank is replaced by what `member` answers for it.
     pub(crate) fn among(mut self, member: impl Fn(Rank) -> Rank) -> Schedule {
         for step in &mut self.steps {
             if let Step::Send { to: partner, .. } | Step::Receive { from: partner, .. } = step {
@@ -251,13 +251,14 @@ impl Schedule {
         self.append_with(next, |span| span);
     }
 
-    /// The same, and what the other one has in a buffer stands in `to` instead, from its beginning on.
+    /// Goes on with another schedule when everything begun so far is complete. What `next` has in `buffer`
+    /// stands in `to` instead, from the beginning of `to` on.
     pub(crate) fn append_redirected(&mut self, next: Schedule, buffer: Buffer, to: Span) {
         self.append_with(next, |span| if span.buffer == buffer { span.moved_to(to) } else { span });
     }
 
-    /// The same, and what it has in its input and its output stands in those spans instead, from their
-    /// beginnings on.
+    /// Goes on with another schedule when everything begun so far is complete. What `next` has in its input
+    /// and its output stands in the spans `input` and `output` instead, from their beginnings on.
     pub(crate) fn append_between(&mut self, next: Schedule, input: Span, output: Span) {
         self.append_with(next, |span| match span.buffer {
             Buffer::Input => span.moved_to(input),

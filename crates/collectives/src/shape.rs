@@ -56,20 +56,20 @@ impl Shape {
         Shape { rank, size, cores, together: size, apart: None, hierarchy: None, guide, is_part: false }
     }
 
-    /// The same place where the ranks have such cores.
+    /// This place, where the ranks have such cores as `cores` says. Told alike at all ranks.
     #[must_use]
     pub fn on(self, cores: Cores) -> Shape {
         Shape { cores, ..self }
     }
 
-    /// The same place where the ranks fill so many nodes evenly, in order; as many nodes as ranks where it is
-    /// not known who is with whom. Told alike at all ranks.
+    /// This place, where the ranks fill `nodes` nodes evenly, in order. Give as many nodes as ranks where it
+    /// is not known which ranks share a node. Told alike at all ranks.
     #[must_use]
     pub fn over_nodes(self, nodes: u32) -> Shape {
         Shape { together: self.size.div_ceil(nodes.clamp(1, self.size)), ..self }
     }
 
-    /// The same place where algorithms are chosen so. Told alike at all ranks.
+    /// This place, where algorithms are chosen by `guide`. Told alike at all ranks.
     #[must_use]
     pub fn guided_by(self, guide: &'static TuningConfig) -> Shape {
         Shape { guide, ..self }
@@ -85,11 +85,11 @@ impl Shape {
         Shape { rank, ..self.clone() }
     }
 
-    /// The same place where it is known which ranks sit together. All ranks must be told the same, or
-    /// nothing. Which parts of nodes count says [`Hierarchy::counting`].
+    /// This place, where `hierarchy` says which ranks sit together. Either all ranks are told of the same
+    /// hierarchy, or none of any. [`Hierarchy::counting`] says which parts of nodes count.
     ///
     /// # Panics
-    /// If that is told of another number of ranks.
+    /// If `hierarchy` has another number of ranks.
     #[must_use]
     pub fn nested(self, hierarchy: Arc<Hierarchy>) -> Shape {
         assert_eq!(hierarchy.size(), self.size, "places for another number of ranks");
@@ -107,7 +107,7 @@ impl Shape {
         self.hierarchy.as_deref()
     }
 
-    /// The same place where nothing is known of who sits where.
+    /// This place, where no hierarchy says which ranks sit together.
     pub(crate) fn flat(&self) -> Shape {
         Shape { hierarchy: None, ..self.clone() }
     }

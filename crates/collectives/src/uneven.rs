@@ -11,14 +11,14 @@ use crate::{Schedule, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 pub enum Uneven {
     /// [`gatherv`].
     Gather {
-        /// Who gets all blocks.
+        /// The rank whose output all blocks go to.
         root: Rank,
         /// Whether this rank's own block stands where all stand.
         in_place: bool,
     },
     /// [`scatterv`].
     Scatter {
-        /// Who has all blocks.
+        /// The rank whose input has all blocks.
         root: Rank,
         /// Whether this rank's own block stays where all stand.
         in_place: bool,
@@ -45,7 +45,7 @@ pub enum Uneven {
 /// Such an operation with its blocks, as one rank describes it. Equal values have equal schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listed<'a> {
-    /// Which.
+    /// The operation.
     pub what: Uneven,
     /// The blocks of its input, or the one that it is; of a reduce-scatter, which part of the input each rank
     /// gets the reduction of.

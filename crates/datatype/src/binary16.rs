@@ -6,7 +6,7 @@
 
 use half::f16;
 
-/// The same number.
+/// `number` in single precision, which holds every half-precision number exactly.
 #[inline(always)]
 pub(crate) fn widened(number: f16) -> f32 {
     let bits = u32::from(number.to_bits());

@@ -28,7 +28,7 @@ impl Range {
     }
 }
 
-/// What is known of a datatype's beginning and end.
+/// Where a datatype begins and ends, in bytes: by markers, by its data, and by its data with padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) marks: Option<Range>,
@@ -47,7 +47,8 @@ impl Bounds {
         Bounds { marks: None, data: Some(data), padded: Some(data), alignment }
     }
 
-    /// Those of a datatype that is whole, with the padding of its own extent. `None` on overflow.
+    /// The bounds of a finished datatype: its extent is padded to the alignment, unless it has markers.
+    /// `None` on overflow.
     pub(crate) fn closed(self) -> Option<Bounds> {
         match (self.marks, self.padded) {
             (None, Some(padded)) => Some(Bounds { padded: Some(self.rounded(padded)?), ..self }),

@@ -79,7 +79,7 @@ pub enum DatatypeError {
 pub struct Block {
     /// Number of elements.
     pub length: i64,
-    /// Where the first of them stands.
+    /// Where the first element begins, in extents or in bytes, as the constructor says.
     pub displacement: i64,
 }
 
@@ -88,9 +88,9 @@ pub struct Block {
 pub struct Field<'a> {
     /// Number of elements.
     pub length: i64,
-    /// Where the first of them stands, in bytes.
+    /// Where the first element begins, in bytes from the start of the struct.
     pub displacement: i64,
-    /// What they are.
+    /// The datatype of an element.
     pub datatype: &'a Datatype,
 }
 
@@ -107,7 +107,7 @@ impl Datatype {
     /// `count` elements behind each other (MPI_Type_contiguous).
     ///
     /// # Errors
-    /// A negative count, overflow, or nesting too deep; so for all constructors.
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn contiguous(count: i64, element: &Datatype) -> Result<Datatype, DatatypeError> {
         Datatype::derived(element.row(count)?, made_of(count, element))
     }
@@ -115,7 +115,7 @@ impl Datatype {
     /// `count` blocks of `length` elements, `stride` extents apart (MPI_Type_vector).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn vector(
         count: i64,
         length: i64,
@@ -128,7 +128,7 @@ impl Datatype {
     /// `count` blocks of `length` elements, `stride` bytes apart (MPI_Type_create_hvector).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn hvector(
         count: i64,
         length: i64,
@@ -141,7 +141,7 @@ impl Datatype {
     /// Blocks of elements, displacements in extents (MPI_Type_indexed).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn indexed(blocks: &[Block], element: &Datatype) -> Result<Datatype, DatatypeError> {
         let in_bytes = |block: &Block| {
             Ok(Block { displacement: element.extents(block.displacement)?, length: block.length })
@@ -153,7 +153,7 @@ impl Datatype {
     /// Blocks of elements, displacements in bytes (MPI_Type_create_hindexed).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn hindexed(blocks: &[Block], element: &Datatype) -> Result<Datatype, DatatypeError> {
         let fields: Vec<Field<'_>> = blocks
             .iter()
@@ -165,7 +165,7 @@ impl Datatype {
     /// Blocks of `length` elements each, displacements in extents (MPI_Type_create_indexed_block).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn indexed_block(
         length: i64,
         displacements: &[i64],
@@ -177,7 +177,7 @@ impl Datatype {
     /// Blocks of `length` elements each, displacements in bytes (MPI_Type_create_hindexed_block).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn hindexed_block(
         length: i64,
         displacements: &[i64],
@@ -189,7 +189,7 @@ impl Datatype {
     /// Blocks of different datatypes (MPI_Type_create_struct).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep.
     pub fn structure(fields: &[Field<'_>]) -> Result<Datatype, DatatypeError> {
         let mut rows = Rows::default();
         let parts: Result<Vec<Parts>, DatatypeError> = fields.iter().map(|field| rows.of(field)).collect();
@@ -200,7 +200,8 @@ impl Datatype {
     /// array (MPI_Type_create_subarray). One entry per dimension in each list.
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`]; further a part that lies outside the array, or lists of unequal length.
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep. Further a part that lies
+    /// outside the array, or lists of unequal length.
     pub fn subarray(
         sizes: &[i64],
         subsizes: &[i64],
@@ -219,7 +220,8 @@ impl Datatype {
         Datatype::derived(part, element.made_of())
     }
 
-    /// The same data with another lower bound and extent (MPI_Type_create_resized).
+    /// A datatype with the same data, but with another lower bound and extent, in bytes
+    /// (MPI_Type_create_resized).
     ///
     /// # Errors
     /// Overflow of their sum.
@@ -270,7 +272,8 @@ impl Parts {
         Ok(Parts { bounds, layout: Arc::new(layout), signature: self.signature })
     }
 
-    /// One after the other.
+    /// The parts one after the other, each at its own offset: what the constructor of a struct makes of its
+    /// fields.
     pub(crate) fn joined(parts: Vec<Parts>) -> Result<Parts, DatatypeError> {
         let bounds = parts.iter().map(|part| part.bounds).fold(Bounds::EMPTY, Bounds::union);
         let signatures = parts.iter().map(|part| Signature::clone(&part.signature)).collect();

@@ -6,8 +6,8 @@ use crate::bounds::Bounds;
 use crate::signature::Signature;
 use crate::{DatatypeError, Layout, Predefined};
 
-/// A datatype: immutable, and cheap to clone. Whether it is committed and what a user calls it is kept by
-/// whoever hands it out.
+/// A datatype: immutable, and cheap to clone. Whether it is committed and what a user calls it is kept with
+/// its handle, outside of this crate.
 ///
 /// All lengths are bytes. Offsets count from the address that is given to MPI together with the datatype.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ struct Facts {
     parts: Parts,
 }
 
-/// What constructors combine.
+/// The parts of a datatype that its constructors combine.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) bounds: Bounds,
@@ -218,7 +218,7 @@ impl Datatype {
         }
     }
 
-    /// The same datatype, no longer predefined (MPI_Type_dup).
+    /// A datatype with the same layout and elements that is not predefined (MPI_Type_dup).
     #[must_use]
     pub fn duplicate(&self) -> Datatype {
         Datatype { facts: Arc::new(Facts { predefined: None, ..Facts::clone(&self.facts) }) }
@@ -237,7 +237,8 @@ impl Datatype {
         Datatype::with(parts, Some(predefined), Some(predefined)).expect("a number is small")
     }
 
-    /// What a constructor has combined.
+    /// The datatype of parts that a constructor has combined. An error where its nesting is too deep, or on
+    /// overflow of its extent.
     pub(crate) fn derived(parts: Parts, made_of: Option<Predefined>) -> Result<Datatype, DatatypeError> {
         Datatype::with(parts, None, made_of)
     }
@@ -267,7 +268,7 @@ impl Datatype {
         Ok(Datatype { facts: Arc::new(facts) })
     }
 
-    /// What is elements without their places.
+    /// The kinds of the elements in order, without their offsets.
     pub(crate) fn signature(&self) -> &Signature {
         &self.facts.parts.signature
     }

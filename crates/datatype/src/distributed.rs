@@ -16,9 +16,10 @@ use crate::{ArrayOrder, Datatype};
 pub enum Distribution {
     /// Not at all: its one process has all of it.
     Whole,
-    /// One block for each process, of so many elements; as many as reach evenly where none is said.
+    /// One block of this many elements for each process. `None` is the least number with which the blocks
+    /// cover all elements.
     Block(Option<i64>),
-    /// Blocks in turn, of so many elements; of one where none is said.
+    /// Blocks of this many elements, dealt out to the processes in turn. `None` is 1.
     Cyclic(Option<i64>),
 }
 
@@ -27,18 +28,18 @@ pub enum Distribution {
 pub struct Distributed {
     /// Elements of the whole array.
     pub elements: i64,
-    /// How they are dealt out.
+    /// How the elements are dealt out.
     pub distribution: Distribution,
     /// Processes of the grid in this dimension.
     pub processes: i64,
 }
 
-/// Which process of how many.
+/// One process of the grid that an array is dealt out to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The process, from 0 on; the last dimension of the grid runs fastest, whatever the order of the array.
     pub rank: i64,
-    /// How many there are.
+    /// How many processes the grid has.
     pub size: i64,
 }
 
@@ -47,7 +48,8 @@ impl Datatype {
     /// (MPI_Type_create_darray).
     ///
     /// # Errors
-    /// As [`Datatype::contiguous`]; further [`DatatypeError::Distribution`].
+    /// A negative count, an overflow of a bound or of the size, or nesting too deep. Further
+    /// [`DatatypeError::Distribution`], where the array cannot be dealt out as is asked.
     pub fn distributed(
         place: Place,
         dimensions: &[Distributed],

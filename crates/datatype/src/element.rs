@@ -9,22 +9,22 @@ use half::f16;
 
 use crate::{binary16, x87};
 
-/// A value that stands in packed form as so many bytes.
+/// A value of a basic datatype, which can be converted from and to its packed bytes.
 pub(crate) trait Element: Copy {
     type Packed: Bytes;
     fn of_packed(bytes: Self::Packed) -> Self;
     fn packed(self) -> Self::Packed;
 }
 
-/// What has a sum and a product. Integers wrap; complex numbers multiply by the school formula, part by part,
-/// as Fortran does and C does without its recovery of infinities.
+/// Elements with a sum and a product. Integers wrap; complex numbers multiply by the school formula, part by
+/// part, as Fortran does and C does without its recovery of infinities.
 pub(crate) trait Number: Element {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn negated(self) -> Self;
 }
 
-/// What has an order, perhaps with values that stand outside it.
+/// Elements with an order. Some values may be outside of it: a NaN.
 pub(crate) trait Ordered: Element {
     /// Whether processors have an instruction for the lower and the higher of two, or a few that are as good.
     const IS_QUICK: bool = false;
@@ -53,7 +53,7 @@ pub(crate) trait Ordered: Element {
     }
 }
 
-/// What has bits, and is true when one of them is set.
+/// Elements with bits. An element is true when any bit is set.
 pub(crate) trait Bits: Element {
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;

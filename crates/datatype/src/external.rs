@@ -58,7 +58,7 @@ impl Datatype {
     /// Bytes that `count` elements take in external32.
     ///
     /// # Errors
-    /// As [`Datatype::packed_bytes`].
+    /// A negative count, or a number of packed bytes beyond `i64`.
     pub fn external_bytes(&self, count: i64) -> Result<i64, DatatypeError> {
         self.packed_bytes(count)?;
         Ok(self.signature().external_bytes() * count)
@@ -184,7 +184,7 @@ struct Format {
 
 #[derive(Clone, Copy)]
 enum Conversion {
-    /// The same bytes in the other order, or in the same on a big-endian machine.
+    /// The bytes of a number in big-endian order: reversed, or copied on a big-endian machine.
     Order,
     /// An integer of which the lower bytes are kept; signed or not.
     Narrow { signed: bool },

@@ -59,7 +59,7 @@ struct Part {
     layout: Layout,
 }
 
-/// Who moves the blocks that a layout names, in packed order.
+/// Moves the blocks of a layout, which are named in packed order.
 pub(crate) trait Mover {
     /// The next `bytes` packed bytes stand at `offset`.
     fn block(&mut self, offset: i64, bytes: i64);
@@ -99,7 +99,7 @@ impl Layout {
         }
     }
 
-    /// One after the other.
+    /// The layouts in `parts` one after the other, in packed order, each at its own offset.
     pub(crate) fn sequence(parts: Vec<Layout>) -> Layout {
         let parts: Vec<Layout> = parts.into_iter().filter(|part| part.bytes > 0).collect();
         if let Some(layout) = regular(&parts) {
@@ -123,7 +123,7 @@ impl Layout {
         self.bytes
     }
 
-    /// Where the bytes stand if they stand in a row.
+    /// The offset of the bytes, if they are contiguous.
     #[must_use]
     pub fn as_block(&self) -> Option<i64> {
         matches!(self.shape, Shape::Block).then_some(self.offset)
@@ -207,9 +207,9 @@ impl Piece {
     }
 }
 
-/// Where round number `round` begins, the first at `at`. What a place is counted from may lie beyond the
-/// numbers, and then the sums on the way wrap round; the place itself is inside the claim, and the movers
-/// check that.
+/// The offset at which round number `round` begins, where the first begins at `at`. The origin of a layout
+/// may lie beyond the range of `i64`, so sums wrap on the way. The result is inside the claim, which the
+/// movers check.
 #[inline]
 pub(crate) fn place(at: i64, round: i64, stride: i64) -> i64 {
     at.wrapping_add(round.wrapping_mul(stride))

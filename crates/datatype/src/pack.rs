@@ -55,7 +55,11 @@ pub fn pack(
     }
 }
 
-/// As [`pack`], into memory that may not be a slice, such as a slot of a shared ring.
+/// Packs `count` elements of `source` into memory that may not be a slice, such as a slot of a shared ring.
+/// It begins at packed byte `from`, and goes on as far as both reach. Returns the number of bytes written to
+/// the front of `into`.
+///
+/// `source` covers [`Datatype::span`] of `count` elements.
 ///
 /// # Errors
 /// [`ShortClaim`]; nothing is written then.
@@ -97,8 +101,8 @@ pub fn unpack(
 }
 
 /// Names the blocks of the packed bytes `range` of `count` elements, in packed order: where each begins,
-/// counted from the start of [`Datatype::span`], and its length in bytes. For those who move pieces
-/// themselves.
+/// counted from the start of [`Datatype::span`], and its length in bytes. It is for callers that copy the
+/// blocks themselves.
 ///
 /// # Errors
 /// A negative count, or a span beyond 64 bits.

@@ -69,9 +69,10 @@ pub fn reduce(
     done
 }
 
-/// As [`reduce`], of one element of eight bytes, given and answered as its bits: `left op right`. A few
-/// instructions, where [`reduce`] prepares for any number of them. `None` where the operator is not legal for
-/// the datatype, or the format is another one than an integer or a real number of that length.
+/// Combines one element of eight bytes, `left op right`; operands and result are the bits of the element. It
+/// takes a few instructions, where [`reduce`] prepares for any number of elements. `None` where the operator
+/// is not legal for the datatype, or where the element is neither an integer nor a real number of eight
+/// bytes.
 ///
 /// One function and not a part of its callers: the same operands in the same order give all of them the same
 /// bits, also inside a NaN.
@@ -89,7 +90,9 @@ pub fn reduce_eight_bytes(operator: Operator, predefined: Predefined, left: u64,
     result.map(u64::from_ne_bytes)
 }
 
-/// As [`reduce_eight_bytes`], of four.
+/// Combines one element of four bytes, `left op right`; operands and result are the bits of the element. It
+/// takes a few instructions, where [`reduce`] prepares for any number of elements. `None` where the operator
+/// is not legal for the datatype, or where the element is neither an integer nor a real number of four bytes.
 #[inline(never)]
 #[must_use]
 pub fn reduce_four_bytes(operator: Operator, predefined: Predefined, left: u32, right: u32) -> Option<u32> {
@@ -137,8 +140,8 @@ fn one_real<T: Number + Ordered>(operator: Operator, operands: [T::Packed; 2]) -
     Some(result.packed())
 }
 
-/// As [`reduce`], over claims on memory: `count` packed elements, which is `count` times
-/// [`Predefined::size`] bytes.
+/// Combines `count` packed elements over claims on memory: `inout[i] = incoming[i] op inout[i]`. Each element
+/// takes [`Predefined::size`] bytes. The claims may be longer: what is behind the elements is not touched.
 ///
 /// # Errors
 /// [`ReduceError`]; nothing is written then.
@@ -225,8 +228,8 @@ fn combine_many(
     combine(operator, predefined, Operands { left: left.part(0, bytes), right, out })
 }
 
-/// As [`reduce`], over claims on `count` elements as they stand in a program's memory, with the gaps that
-/// pairs have. Both claims cover [`Datatype::span`]; gaps are left as they are.
+/// Combines `count` elements as they stand in a program's memory, with the gaps that pairs have. The result
+/// is `inout[i] = incoming[i] op inout[i]`. Both claims cover [`Datatype::span`]; gaps are left as they are.
 ///
 /// # Errors
 /// [`ReduceError`]; nothing is written then.
@@ -439,7 +442,8 @@ fn each<T: Element>(Operands { left, right, out }: Operands<'_, '_>, with: impl 
     }
 }
 
-/// As [`each`], where the result is one of the two.
+/// One kernel whose result is always one of its two operands, such as a minimum: a loop over elements as
+/// values.
 #[inline]
 fn each_chosen<T: Element>(Operands { left, right, out }: Operands<'_, '_>, with: impl Fn(T, T) -> T) {
     // These do not wait for memory: a copy before costs little.

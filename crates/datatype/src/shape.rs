@@ -5,7 +5,7 @@
 
 use crate::{Datatype, DatatypeError, Field, Predefined};
 
-/// What one value holds, in the order of memory.
+/// The shape of a Rust value that messages are made of: its numbers, in the order of memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A number.
@@ -17,9 +17,9 @@ pub enum Shape {
     },
     /// Values of one shape in a row, as an array has them.
     Row {
-        /// What they are.
+        /// The shape of each value.
         of: &'static Shape,
-        /// How many there are.
+        /// How many values.
         count: usize,
     },
     /// Fields with their places.
@@ -34,7 +34,7 @@ pub enum Shape {
 /// A field of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Where it begins in the record, in bytes.
+    /// The offset of the field in the record, in bytes.
     pub offset: usize,
     /// What it is.
     pub shape: &'static Shape,
@@ -93,7 +93,7 @@ impl Datatype {
     /// The datatype of a value of this shape.
     ///
     /// # Errors
-    /// As [`Datatype::structure`].
+    /// Overflow of a bound or of the size, or nesting too deep.
     pub fn of_shape(shape: &Shape) -> Result<Datatype, DatatypeError> {
         match shape {
             Shape::Number { predefined, .. } => Ok(predefined.datatype().clone()),

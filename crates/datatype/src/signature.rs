@@ -72,7 +72,7 @@ impl Signature {
         Some(Signature { bytes, external_bytes, elements, depth, shape })
     }
 
-    /// One after the other; `None` on overflow.
+    /// The signatures in `parts` one after the other; `None` on overflow.
     pub(crate) fn joined(parts: Vec<Signature>) -> Option<Signature> {
         let mut merged: Vec<Signature> = Vec::new();
         for part in parts.into_iter().filter(|part| part.bytes > 0) {
@@ -115,8 +115,8 @@ impl Signature {
         self.external_bytes
     }
 
-    /// Names the elements of `count` times this, in order: so many of one kind, then of the next. None is a
-    /// pair.
+    /// Calls `visit` for the elements of `count` times this signature, in order: with a kind and the number
+    /// of its elements in a run, then with the next kind. Pairs are visited as a value and an index.
     pub(crate) fn each_run<E>(
         &self,
         count: i64,
@@ -137,8 +137,8 @@ impl Signature {
         self.depth
     }
 
-    /// How many elements the first `bytes` packed bytes hold; `None` when they end inside an element or there
-    /// are not so many.
+    /// How many elements the first `bytes` packed bytes hold; `None` when these bytes end inside an element
+    /// or behind the last one.
     pub(crate) fn elements_in(&self, bytes: i64) -> Option<i64> {
         if !(0..=self.bytes).contains(&bytes) {
             return None;
@@ -152,7 +152,8 @@ impl Signature {
         }
     }
 
-    /// How many packed bytes the first `elements` elements take; `None` when there are not so many.
+    /// How many packed bytes the first `elements` elements take; `None` when the signature has fewer
+    /// elements.
     pub(crate) fn bytes_of(&self, elements: i64) -> Option<i64> {
         if !(0..=self.elements).contains(&elements) {
             return None;

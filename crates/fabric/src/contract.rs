@@ -57,10 +57,10 @@ pub trait Fabric: Send {
 
     /// Sends a message of one header and any number of payload bytes.
     ///
-    /// [`Posted::Sent`]: the payload's memory is free again. [`Posted::Partly`]`(n)`: the header and the first `n`
-    /// bytes are taken; the caller must go on with `resume(lane, rest)` before it posts anything else on this
-    /// lane, and the rest must be the same bytes. [`Posted::Busy`]: nothing was taken; ask again after a
-    /// `poll`.
+    /// After [`Posted::Sent`] the payload's memory is free again. After [`Posted::Partly`]`(n)` the header
+    /// and the first `n` bytes are taken; the caller must go on with `resume(lane, rest)` before it posts
+    /// anything else on this lane, and the rest must be the same bytes. After [`Posted::Busy`] nothing was
+    /// taken; ask again after a `poll`.
     fn post(&mut self, lane: Self::Lane, header: &Header, payload: Payload<'_>) -> Posted;
 
     /// Goes on with the message that `post` took partly; `rest` is what was not taken yet, never empty.
@@ -100,16 +100,17 @@ pub trait Fabric: Send {
         Looked::Nothing
     }
 
-    /// Looks for peers that have ended without a word. Called by who has waited for a while; what it finds,
-    /// the next `poll` reports as [`Sink::lost`]. True where it is worth to connect to those who are waited
-    /// for and were never spoken to, since others cannot be looked for.
+    /// Looks for peers that have ended without a word. Called by a thread that has waited for a while. The
+    /// peers that it finds are reported by the next `poll` as [`Sink::lost`]. True where it is worth to
+    /// connect to peers that are waited for and were never spoken to, since this fabric cannot look for them
+    /// otherwise.
     fn call_roll(&mut self) -> bool {
         false
     }
 
-    /// Somebody who knows it says that the process has ended. True: the next `poll` reports it as
-    /// [`Sink::lost`], unless it was. False where this fabric has nothing to do with it. Called when what it
-    /// has sent before was polled.
+    /// Notes that the process `peer` has ended, as the caller knows for sure. True: the next `poll` reports
+    /// it as [`Sink::lost`], unless one has already. False where this fabric does not reach that peer. Called
+    /// after the messages that the peer has sent were polled.
     fn bury(&mut self, _peer: Peer, _error: FabricError) -> bool {
         false
     }
@@ -118,14 +119,14 @@ pub trait Fabric: Send {
     fn bell(&self) -> Self::Bell;
 
     /// Describes `memory`, so that the peer at the end of `lane` may read it while the description is in use,
-    /// where `limits(lane).pull` holds there. Whoever exposes keeps the memory alive until the peer has said
-    /// that it is done or is lost, and then says so by [`Fabric::conceal`]. The answer is the default where
-    /// the memory cannot be read.
+    /// where `limits(lane).pull` holds there. The caller keeps the memory alive until the peer has said that
+    /// it is done or is lost, and then says so by [`Fabric::deregister_memory`]. The answer is the default
+    /// where the memory cannot be read.
     fn register_memory(&mut self, _lane: Self::Lane, _memory: Payload<'_>) -> Exposed {
         Exposed::default()
     }
 
-    /// What was exposed to `peer` is not read any more.
+    /// Ends the registration `_exposed`: the peer does not read that memory any more.
     fn deregister_memory(&mut self, _peer: Peer, _exposed: Exposed) {}
 
     /// Reads `into.bytes()` bytes of what the peer exposed, from `offset` on. `exposed` comes from the peer
@@ -150,8 +151,8 @@ pub trait Fabric: Send {
         false
     }
 
-    /// Whether so many bytes that the peer exposed are sooner here if it posts them than if they are pulled,
-    /// where it does nothing else meanwhile.
+    /// Whether `_bytes` bytes that the peer has registered arrive sooner if the peer posts them than if this
+    /// side pulls them, where the peer does nothing else meanwhile.
     fn rather_posted(&mut self, _lane: Self::Lane, _exposed: Exposed, _bytes: usize) -> bool {
         false
     }
@@ -186,8 +187,9 @@ pub trait Fabric: Send {
         true
     }
 
-    /// The same, and tells peers that this process goes, where that spares them to wait for it. Called until
-    /// it is true, with polls between; nothing is posted any more.
+    /// Moves what is still under way to the network, and tells peers that this process leaves, where that
+    /// spares them to wait for it. True when nothing is left. The engine calls it until it is true, with
+    /// polls between, and posts nothing any more.
     fn leave(&mut self) -> bool {
         self.flush()
     }
@@ -256,7 +258,7 @@ pub enum Looked<R> {
 pub enum Pulled {
     /// All bytes are in place.
     Done,
-    /// They are on their way; [`Sink::pulled`] tells.
+    /// The bytes are on their way; [`Sink::pulled`] tells when they have come.
     Underway,
     /// The fabric or the kernel will not; nothing can be said of the bytes in `into`. Use messages instead.
     Refused,
@@ -266,7 +268,7 @@ pub enum Pulled {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PulledShared {
-    /// So many bytes are in place; the peer brings the others, and says when it has.
+    /// This side has put that many bytes in place; the peer brings the others, and says when it has.
     Own(usize),
     /// The fabric or the kernel will not; nothing can be said of the bytes in `into`.
     Refused {
@@ -290,8 +292,8 @@ pub struct Brought {
 pub struct Limits {
     /// Up to here a payload is best sent at once (eager); above, it should wait for its receiver.
     pub eager_bytes_max: usize,
-    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of so many
-    /// bytes.
+    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of this
+    /// many bytes.
     pub piece_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,

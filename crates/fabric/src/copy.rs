@@ -29,15 +29,16 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`copy`], to memory that another core reads next, and has read before: its caches hold what is written
-/// over. The two do not overlap.
+/// Copies `bytes` bytes to memory that another core reads next, and has read before: that core's caches hold
+/// what is written over. The two memories do not overlap.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new.
 #[inline(always)]
 pub unsafe fn hand_over(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if GIVEN_STRINGS.contains(&bytes) && Habit::of_this_processor() == Habit::LongStrings {
+    if GIVEN_STRINGS.contains(&bytes) && CopyStrategy::of_this_processor() == CopyStrategy::LongStrings {
         // SAFETY: the caller's promise is handed on.
         return unsafe { copy_as_string(from, to, bytes) };
     }
@@ -45,20 +46,22 @@ pub unsafe fn hand_over(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { copy(from, to, bytes) }
 }
 
-/// Apart, so that what calls [`copy`] needs to keep nothing in memory for it.
+/// Copies more than 32 bytes, from and to memory that may overlap. A function apart, so that what calls
+/// [`copy`] needs to keep nothing in memory for it.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new.
 #[inline(never)]
 unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if OWN.contains(&bytes) {
-        let (habit, ahead) = (Habit::of_this_processor(), to.addr().wrapping_sub(from.addr()));
-        if habit != Habit::Library && bytes <= ahead && bytes <= ahead.wrapping_neg() {
+        let (habit, ahead) = (CopyStrategy::of_this_processor(), to.addr().wrapping_sub(from.addr()));
+        if habit != CopyStrategy::Library && bytes <= ahead && bytes <= ahead.wrapping_neg() {
             // SAFETY: the caller's promise is handed on; the two do not overlap, and the processor has AVX.
             return unsafe {
                 match habit {
-                    Habit::LongStrings if STRINGS_FROM <= bytes => copy_as_string(from, to, bytes),
+                    CopyStrategy::LongStrings if STRINGS_FROM <= bytes => copy_as_string(from, to, bytes),
                     _ => copy_by_vectors(from, to, bytes),
                 }
             };
@@ -72,7 +75,7 @@ unsafe fn copy_many(from: *const u8, to: *mut u8, bytes: usize) {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Habit {
+enum CopyStrategy {
     /// As its C library does, which may use the instruction for strings of bytes.
     Library,
     /// By vectors: that instruction is slow at times.
@@ -82,44 +85,45 @@ enum Habit {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-impl Habit {
+impl CopyStrategy {
     #[inline]
-    fn of_this_processor() -> Habit {
+    fn of_this_processor() -> CopyStrategy {
         use std::sync::atomic::{AtomicU8, Ordering};
         const UNKNOWN: u8 = u8::MAX;
         static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
-        const VECTORS: u8 = Habit::Vectors as u8;
-        const LONG_STRINGS: u8 = Habit::LongStrings as u8;
+        const VECTORS: u8 = CopyStrategy::Vectors as u8;
+        const LONG_STRINGS: u8 = CopyStrategy::LongStrings as u8;
         match KNOWN.load(Ordering::Relaxed) {
-            VECTORS => Habit::Vectors,
-            LONG_STRINGS => Habit::LongStrings,
+            VECTORS => CopyStrategy::Vectors,
+            LONG_STRINGS => CopyStrategy::LongStrings,
             UNKNOWN => {
-                let found = Habit::find_out();
+                let found = CopyStrategy::find_out();
                 KNOWN.store(found as u8, Ordering::Relaxed);
                 found
             }
-            _ => Habit::Library,
+            _ => CopyStrategy::Library,
         }
     }
 
     #[cold]
-    fn find_out() -> Habit {
+    fn find_out() -> CopyStrategy {
         let vendor = std::arch::x86_64::__cpuid(0);
         let is_amd =
             [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD";
         if !is_amd || !std::arch::is_x86_feature_detected!("avx") {
-            return Habit::Library;
+            return CopyStrategy::Library;
         }
         let signature = std::arch::x86_64::__cpuid(1).eax;
         let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
-        if ZEN_5_FAMILY <= family { Habit::LongStrings } else { Habit::Vectors }
+        if ZEN_5_FAMILY <= family { CopyStrategy::LongStrings } else { CopyStrategy::Vectors }
     }
 }
 
 /// Copies by the instruction for strings of bytes.
 ///
 /// # Safety
-/// As for [`copy`], and the two do not overlap.
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new. The two memories do not overlap.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn copy_as_string(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise is handed on; the direction flag is clear, as it is between functions.
@@ -132,7 +136,9 @@ unsafe fn copy_as_string(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies by vectors of 32 bytes.
 ///
 /// # Safety
-/// As for [`copy`]; there are as many bytes as in [`OWN`], the two do not overlap, and the processor has AVX.
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new. `bytes` is in [`OWN`], the two memories do not overlap, and
+/// the processor has AVX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx")]
 unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
@@ -159,7 +165,7 @@ unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline]
 pub fn are_rows_abreast() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return Habit::of_this_processor() != Habit::LongStrings;
+    return CopyStrategy::of_this_processor() != CopyStrategy::LongStrings;
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     true
 }
@@ -186,7 +192,8 @@ pub unsafe fn copy_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS]
 /// Copies lines of all rows by vectors of 32 bytes.
 ///
 /// # Safety
-/// As for [`copy_abreast`]; there are a line at least and three rows at most, and the processor has AVX.
+/// Each row is readable at its first address and writable at its second for `bytes` bytes, as for
+/// [`copy_abreast`]. `bytes` is a line at least, and the processor has AVX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx")]
 unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], bytes: usize) {
@@ -218,14 +225,16 @@ unsafe fn lines_abreast<const ROWS: usize>(rows: [(*const u8, *mut u8); ROWS], b
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE: usize = 64;
 
-/// How much C libraries may copy by that instruction: from some length on, and up to where it exceeds a
-/// cache.
+/// Lengths at which C libraries may copy by the instruction for strings of bytes: from some length on, and up
+/// to where it exceeds a cache.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const OWN: std::ops::RangeInclusive<usize> = 2048..=1 << 20;
-/// From here on that instruction is quicker than vectors, where it always is as quick as it can be.
+/// From this length on the instruction for strings of bytes is quicker than vectors, on processors of
+/// [`CopyStrategy::LongStrings`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRINGS_FROM: usize = 8192;
-/// The same of what is written over in another core's caches, up to where the other limit begins.
+/// Lengths at which the instruction for strings of bytes is quicker than vectors where what is written over
+/// stands in another core's caches. From [`STRINGS_FROM`] on it is quicker in any case.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const GIVEN_STRINGS: std::ops::Range<usize> = 2048..STRINGS_FROM;
 /// What AMD's processors of the fifth generation say of themselves; those before have 0x17 and 0x19.
@@ -235,7 +244,8 @@ const ZEN_5_FAMILY: u32 = 0x1a;
 /// Moves the first and the last P bytes of `bytes`; reads both before it writes either.
 ///
 /// # Safety
-/// As for [`copy`], and `P <= bytes`.
+/// `from` must be readable and `to` writable for `bytes` bytes. Others may write either meanwhile; then the
+/// bytes copied are any mixture of old and new. `P <= bytes`.
 #[inline(always)]
 unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.

@@ -44,9 +44,9 @@ pub fn fold<B: Bytes>(incoming: Payload<'_>, inout: &mut UserMemory, with: impl 
     unsafe { each_by_longest_vectors::<B, true, false>(from, to, to, count, with) }
 }
 
-/// As [`fold`], into other memory: `out[i] = with(left[i], right[i])`, as many elements as all three hold.
-/// `out` is best apart from both. If these are all that it holds, an [offer](UserMemory::offer) to write over
-/// an operand, too, is taken.
+/// Combines as many elements as all three hold, into other memory: `out[i] = with(left[i], right[i])`. `with`
+/// is best small and inlined, and `out` is best apart from both operands. If these elements are all that
+/// `out` holds, an [offer](UserMemory::offer) to write over an operand, too, is taken.
 #[inline]
 pub fn fold_into<B: Bytes>(
     left: Payload<'_>,
@@ -75,7 +75,9 @@ pub fn fold_into<B: Bytes>(
     unsafe { each_by_longest_vectors::<B, false, true>(one, other.cast_mut(), to, count, with) }
 }
 
-/// As [`fold`], where `with` gives one of the two by a comparison.
+/// Combines as many elements as both hold, `inout[i] = with(incoming[i], inout[i])`, where `with` gives one
+/// of its two arguments by a comparison. The two memories may overlap; each element is read before it is
+/// written then.
 ///
 /// Compilers make stores under a mask of that where vectors are wide, and on some processors these take many
 /// times as long as what they save. Vectors of 16 bytes have no such stores.
@@ -133,7 +135,9 @@ fn elements<B: Bytes>(incoming: Payload<'_>, inout: &UserMemory) -> (*const B, *
 /// [`each`], by the longest vectors that serve.
 ///
 /// # Safety
-/// As for `each`.
+/// `one` and `other` are readable, and what is written (`other` where `OVER`, `to` where `APART`) is
+/// writable, for `count` elements. Others may write there meanwhile; then results are made of any mixture of
+/// old and new bytes.
 #[inline]
 unsafe fn each_by_longest_vectors<B: Bytes, const OVER: bool, const APART: bool>(
     one: *const B,
@@ -157,7 +161,9 @@ unsafe fn each_by_longest_vectors<B: Bytes, const OVER: bool, const APART: bool>
 /// [`each`], in the instructions of processors with vectors of 64 bytes.
 ///
 /// # Safety
-/// As for `each`, and the processor has AVX-512 with its BW, DQ and VL.
+/// `one` and `other` are readable, and what is written (`other` where `OVER`, `to` where `APART`) is
+/// writable, for `count` elements. Others may write there meanwhile; then results are made of any mixture of
+/// old and new bytes. The processor has AVX-512 with its BW, DQ and VL.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn each_by_64_bytes<B: Bytes, const OVER: bool, const APART: bool>(
@@ -174,7 +180,9 @@ unsafe fn each_by_64_bytes<B: Bytes, const OVER: bool, const APART: bool>(
 /// [`each`], in the instructions of processors with vectors of 32 bytes.
 ///
 /// # Safety
-/// As for `each`, and the processor has AVX2.
+/// `one` and `other` are readable, and what is written (`other` where `OVER`, `to` where `APART`) is
+/// writable, for `count` elements. Others may write there meanwhile; then results are made of any mixture of
+/// old and new bytes. The processor has AVX2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2")]
 unsafe fn each_by_32_bytes<B: Bytes, const OVER: bool, const APART: bool>(
@@ -191,7 +199,9 @@ unsafe fn each_by_32_bytes<B: Bytes, const OVER: bool, const APART: bool>(
 /// [`each`], in the instructions of processors with all that there is for vectors of 16 bytes.
 ///
 /// # Safety
-/// As for `each`, and the processor has SSE 4.2.
+/// `one` and `other` are readable, and what is written (`other` where `OVER`, `to` where `APART`) is
+/// writable, for `count` elements. Others may write there meanwhile; then results are made of any mixture of
+/// old and new bytes. The processor has SSE 4.2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse4.2")]
 unsafe fn each_by_16_bytes<B: Bytes, const OVER: bool, const APART: bool>(

@@ -8,8 +8,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 pub struct HostIdentity(pub [u8; 16]);
 
 impl HostIdentity {
-    /// That of this process. Where the kernel does not tell, random bytes: then no other process is taken for
-    /// a neighbour, which costs time and breaks nothing.
+    /// The identity of the host of this process. Where the kernel does not tell, random bytes: then no other
+    /// process is taken for a neighbour, which costs time and breaks nothing.
     #[must_use]
     pub fn here() -> HostIdentity {
         let namespace = std::fs::read_link("/proc/self/ns/net");

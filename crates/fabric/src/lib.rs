@@ -3,7 +3,7 @@
 //! fabrics also use memory of peers without their doing ([`OneSided`]).
 //!
 //! To write a fabric, read [`loopback`] (complete, no unsafe), copy it, and make
-//! [`conformance!`](crate::conformance) green for it. [`simulated`] is a whole network of ranks in one
+//! [`conformance!`](crate::conformance!) green for it. [`simulated`] is a whole network of ranks in one
 //! process, seeded, for tests of everything above. [`slots`] is the contract of memory that members of a node
 //! share for collective operations. [`tuner`] finds the faster of two alternatives.
 //!

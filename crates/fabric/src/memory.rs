@@ -182,14 +182,15 @@ impl UserMemory {
         bytes
     }
 
-    /// As [`UserMemory::write_at`] from the beginning, to memory that another core reads next.
+    /// Writes `data` to the beginning of this memory, cut to its length. For memory that another core reads
+    /// next, and that does not overlap `data`.
     pub fn hand_over(&mut self, data: Payload<'_>) {
         // SAFETY: both claims cover so many bytes.
         unsafe { hand_over(data.start(), self.start, data.bytes.min(self.bytes)) };
     }
 
     /// The part from `offset` on, `bytes` long, cut to the room there is. The original must not be written
-    /// through while the part is in use; whoever splits keeps them disjoint in time.
+    /// through while the part is in use; the caller keeps them disjoint in time.
     #[inline]
     #[must_use]
     pub fn part(&mut self, offset: usize, bytes: usize) -> UserMemory {
@@ -204,10 +205,11 @@ impl UserMemory {
         }
     }
 
-    /// Whoever combines an operand that begins where `over` does into this memory may write the result over
-    /// that operand, too, and takes this offer then; nobody has to. That spares one who needs the result
-    /// there as well to read it again. There is none of too little memory, nor of the library's own, which
-    /// lasts only as long as a claim keeps it; the answer is whether there is one.
+    /// Offers `over` as a second target: a reduction that writes its result into this memory, and whose
+    /// operand begins where `over` does, may write the result over that operand, too. Nothing has to take the
+    /// offer. It spares a caller that needs the result in both memories a copy. There is no offer where
+    /// `over` is shorter than this memory, or belongs to the library, whose memory lasts only as long as a
+    /// claim keeps it. The answer is whether there is an offer.
     pub fn offer(&mut self, over: &mut UserMemory) -> bool {
         let is_enough = self.bytes <= over.bytes && over.keeps.is_none();
         self.offered = is_enough.then(|| somewhere(over.start));
@@ -234,8 +236,8 @@ impl UserMemory {
         Payload { start: somewhere(self.start), bytes: self.bytes, lifetime: PhantomData }
     }
 
-    /// The same bytes for a request that reads them and outlives this borrow: a send out of a buffer that is
-    /// received into at other times.
+    /// What stands in the memory, as a payload for a request that reads it and outlives this borrow: a send
+    /// out of a buffer that is received into at other times.
     ///
     /// # Safety
     /// The bytes stay allocated until all that reads them is over. The promise given to [`UserMemory::claim`]
@@ -267,7 +269,9 @@ impl Room {
     /// Claims `bytes` bytes from `start` on.
     ///
     /// # Safety
-    /// As for [`UserMemory::claim`]. Of all that is made of a room, one thing at a time is written through.
+    /// `start..start + bytes` must stay allocated, and untouched by others, until the claim and everything
+    /// made of it (the request that holds it) is gone. Of all that is made of a room, one thing at a time is
+    /// written through.
     #[inline(always)]
     pub unsafe fn claim(start: *mut u8, bytes: usize) -> Room {
         Room { start: somewhere(start), bytes }
@@ -280,7 +284,7 @@ impl Room {
         self.bytes
     }
 
-    /// The same as memory that can be kept.
+    /// This receive buffer as [`UserMemory`], which a request can keep.
     #[inline(always)]
     #[must_use]
     pub fn memory(self) -> UserMemory {

@@ -34,9 +34,9 @@ pub trait OneSided: Fabric {
     /// [`Fault::Resources`](crate::Fault::Resources) where the memory cannot be registered, with the remedy.
     fn attach(&mut self, memory: UserMemory) -> Result<(Attached, Vec<u8>), FabricError>;
 
-    /// Peers use it no more. Who detaches has made sure of that: an operation that comes later ends as
-    /// failed, and one that is under way ends in either way and may still write, so that memory stays
-    /// allocated until all have ended.
+    /// Ends what [`OneSided::attach`] began. The caller has made sure that peers use the memory no more: an
+    /// operation that comes later ends as failed, and one that is under way ends in either way and may still
+    /// write, so that memory stays allocated until all have ended.
     fn detach(&mut self, attached: Attached);
 
     /// The memory that a key of the peer tells of; `None` where it is no key. It comes from outside and may
@@ -109,9 +109,9 @@ pub struct Abilities {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begun {
-    /// It is over, and well.
+    /// The operation has succeeded already.
     Done,
-    /// It is on its way; [`Sink::done`](crate::Sink::done) tells.
+    /// The operation is under way; [`Sink::done`](crate::Sink::done) tells when it has ended.
     Underway,
     /// Nothing was taken; ask again after a `poll`.
     Busy,

@@ -53,7 +53,8 @@ pub fn gather<const BYTES: usize>(source: Payload<'_>, blocks: Strides, row: &mu
     fits
 }
 
-/// As [`gather`], to `row` from `at` on.
+/// Copies blocks of `BYTES` bytes of `source` to `row` from byte `at` on, one behind the other. False, and
+/// nothing is done, where one of them is not inside its claim.
 #[inline]
 pub fn gather_memory<const BYTES: usize>(
     source: Payload<'_>,

@@ -9,12 +9,12 @@
 //! A [`Tuner`] reads no clock: whoever asks it measures, and tells it. There is one for each decision, peer
 //! and size class ([`SizeClasses`]).
 
-/// One of two alternatives.
+/// One of the two alternatives of a [`Tuner`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alternative {
     /// Taken before anything is known.
     First,
-    /// The other one.
+    /// The second alternative.
     Second,
 }
 
@@ -76,7 +76,7 @@ impl Tuner {
         self.every == FIRST_OF || taken != self.better || self.since.is_multiple_of(TIMED_OF)
     }
 
-    /// An operation that took that alternative took so many ns for each byte.
+    /// Notes that an operation that took the alternative `taken` needed `byte_ns` nanoseconds for each byte.
     pub fn took(&mut self, taken: Alternative, byte_ns: f32) {
         self.estimate(taken).took(byte_ns);
         self.weigh();

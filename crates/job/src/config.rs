@@ -62,7 +62,7 @@ pub struct Config {
     pub libfabric: Option<OsString>,
     /// The cards that libfabric may use, by the names of their domains; all where there are none.
     pub libfabric_domains: Option<Vec<String>>,
-    /// Over how many cards large messages go by libfabric, as far as there are so many.
+    /// How many network cards large messages go over by libfabric, at most.
     pub libfabric_rails: usize,
     /// What libfabric's layer ofi_rxm sends at once, where its own variable says so.
     pub libfabric_packet_bytes: Option<usize>,
@@ -120,7 +120,7 @@ impl CpuTime {
     /// More than the ranks of any node need.
     pub const UNLIMITED: CpuTime = CpuTime { hundredths: u32::MAX };
 
-    /// So many cpus; what is left of a hundredth does not count.
+    /// The time of `cpus` cpus; what is left of a hundredth does not count.
     #[must_use]
     pub fn of(cpus: f64) -> CpuTime {
         CpuTime { hundredths: (cpus * 100.0) as u32 }

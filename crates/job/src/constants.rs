@@ -34,7 +34,7 @@ use crate::measurements::Besides;
 /// What moving bytes between two processes of this node costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constants {
-    /// One way of an empty message between two who answer each other.
+    /// The time of one way of an empty message between two processes that answer each other.
     pub hand_over_ns: f64,
     /// Copied into shared memory and out of it.
     pub copy: Line,
@@ -62,7 +62,7 @@ pub enum ConstantsFrom {
     BuiltIn,
 }
 
-/// Whose constants they are.
+/// The machine and the library that constants were measured for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The name of the machine.
@@ -201,7 +201,7 @@ impl Constants {
 }
 
 impl Line {
-    /// The time for so many bytes.
+    /// The time for `bytes` bytes, in nanoseconds.
     #[must_use]
     pub fn at(&self, bytes: usize) -> f64 {
         self.fixed_ns + self.byte_ns * bytes as f64

@@ -20,11 +20,11 @@ use shm::{
 mod bell;
 mod cards;
 mod dispatch;
-mod lookout;
 mod measuring;
 mod memory;
 mod one_sided;
 mod open;
+mod poller_thread;
 mod rejoin;
 mod unreachable;
 
@@ -47,7 +47,7 @@ pub use shm::{
     LivenessDescriptors, NoSignals, SharedHeap, WaitState, WaitStates, WaitStatesReader, Ways, anew,
     be_prompt, memfd_refusal, second_cache_bytes,
 };
-use tcp::{Lookout as TcpLookout, Settings as TcpSettings, Tcp};
+use tcp::{Settings as TcpSettings, SleepWatch as TcpLookout, Tcp};
 
 use crate::config::Config;
 use crate::constants::Found;

@@ -45,9 +45,9 @@ pub enum Large {
 /// Times in nanoseconds, with the bytes they were measured for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// One way of an empty message.
+    /// The time of one way of an empty message.
     pub hand_over_ns: f64,
-    /// One way of messages that are copied.
+    /// The times of one way of messages that are copied.
     pub copied: Vec<(usize, f64)>,
     /// Reads of the other process's memory; none where they are refused.
     pub pulled: Vec<(usize, f64)>,

@@ -31,12 +31,12 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
-/// Who may take a [`Lock`].
+/// Which threads may take a [`Lock`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Threads {
     /// Only the thread that made it.
     One,
-    /// Any.
+    /// Any thread.
     Many,
 }
 

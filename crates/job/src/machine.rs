@@ -64,7 +64,7 @@ pub enum SwitchesFrom {
 pub struct KnownMachine {
     /// The tree; none where nodes are all that is known.
     pub tree: Option<Machine>,
-    /// How it was found.
+    /// How the tree was found.
     pub origin: Origin,
     /// What went wrong, in a line, and what to do about it, in another.
     pub trouble: Option<Trouble>,

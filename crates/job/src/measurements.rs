@@ -20,7 +20,7 @@ use crate::constants::{Constants, Line, number};
 pub struct Besides {
     /// Between cores with such a border between them, from narrow to wide.
     pub over: Vec<(HierarchyLevel, Constants)>,
-    /// What each end of a message does for it.
+    /// The time that each end of a message spends on it.
     pub step_ns: Option<f64>,
     /// Whether all this was measured for the first job on this machine, and nobody has asked for it since.
     pub is_of_first_use: bool,

@@ -83,7 +83,7 @@ struct Guest {
     host: UnixStream,
     /// The name under which the host is found.
     name: SocketAddr,
-    /// The same name, taken when the host had gone.
+    /// A listener on the host's name, where this guest has taken that name when the host had gone.
     taken: Option<UnixListener>,
 }
 

@@ -9,7 +9,7 @@
 use collectives::HierarchyLevel;
 use process_manager::NodeMap;
 
-/// Who sits on which part of its node.
+/// Which rank sits on which part of its node.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Parts {
     kinds: Vec<(HierarchyLevel, NodeMap)>,
@@ -27,7 +27,8 @@ impl Parts {
         kinds.iter().map(kind).collect::<Vec<_>>().join(";")
     }
 
-    /// Reads that for a job of so many ranks; none where the text is not of that form.
+    /// Reads the text of [`Parts::encode`] for a job of `ranks` ranks; none where the text is not of that
+    /// form.
     #[must_use]
     pub fn parse(text: &str, ranks: u32) -> Option<Parts> {
         let kinds = text.split(';').map(|kind| {

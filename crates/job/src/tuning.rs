@@ -26,9 +26,9 @@ pub enum CostsFrom {
     Usual,
     /// The built-in ones.
     BuiltIn,
-    /// This text.
+    /// The costs in this text.
     Text(String),
-    /// This file.
+    /// The costs in this file.
     File(PathBuf),
 }
 

@@ -48,9 +48,9 @@ impl Policy {
 
 /// The rest between two looks that find nothing.
 ///
-/// Whoever looks all the time takes the line away from the one who is about to write into it, and both wait
-/// for it. A rest of about the time that a line takes between two cores halves the latency of an exchange,
-/// and makes a message that comes at any other time half a rest later.
+/// A process that looks all the time takes the line away from the process that is about to write into it, and
+/// both wait for it. A rest of about the time that a line takes between two cores halves the latency of an
+/// exchange, and makes a message that comes at any other time half a rest later.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
     pauses: u32,
@@ -85,12 +85,12 @@ impl Rest {
     }
 }
 
-/// Whether so many ranks have cores of their own.
+/// Whether each of `ranks` ranks has one of `cpus` cpus for itself.
 pub fn cores(ranks: u32, cpus: CpuTime) -> Cores {
     if u64::from(ranks) * 100 <= u64::from(cpus.hundredths) { Cores::Own } else { Cores::Shared }
 }
 
-/// How many threads of each of so many ranks on this node may spin at a time, without keeping one another
+/// How many threads of each of `ranks` ranks on this node may spin at a time, without keeping one another
 /// from a cpu.
 pub fn room(config: &Config, ranks: u32) -> u32 {
     if config.wait == Wait::Spin {

@@ -48,7 +48,7 @@ struct Sleeper {
 }
 
 impl Crowd {
-    /// A waiting threads of a process whose cpus have room for so many threads that spin.
+    /// The waiting threads of a process whose cpus have room for `room` threads that spin.
     pub fn new(room: u32) -> Crowd {
         Crowd {
             room: room.max(1),
@@ -147,7 +147,7 @@ impl Crowd {
         }
     }
 
-    /// This thread goes to sleep in the waiting threads, once it has given the engine away
+    /// This thread goes to sleep among the waiting threads, once it has given the engine away
     /// ([`std::thread::park_timeout`]).
     pub fn lie_down(&self, interest: Interest) {
         let mut asleep = lock(&self.asleep);

@@ -32,7 +32,7 @@ pub trait Directory: Send {
     /// When the process manager does not know it.
     fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError>;
 
-    /// That process takes this one for dead, and all others will: it is to end.
+    /// The process `_by` takes this process for dead, and all others will: this process is to end.
     fn taken_for_dead(&mut self, _by: Peer) {}
 }
 
@@ -63,7 +63,7 @@ impl Default for Settings {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sending {
-    /// It is complete; the buffer is free.
+    /// The send is complete; its buffer is free.
     Done,
     /// It goes on under this name.
     Pending(RequestId),
@@ -103,7 +103,7 @@ pub enum Interest {
     Request(RequestId),
     /// The end of the receive of [`Ticket::Awaited`].
     Awaited,
-    /// What comes by memory that others write, of which no turn of progress tells.
+    /// Memory that other processes write, of which no turn of progress tells.
     Memory,
 }
 
@@ -185,8 +185,8 @@ impl<F: Fabric> Engine<F> {
         Receiving::Pending(request)
     }
 
-    /// Posts a receive that no message waits for yet; `None` when nothing has happened. The request's name
-    /// may be given to whoever likes: [`Engine::end_lent`] takes any.
+    /// Posts a receive that no message waits for yet; `None` when nothing has happened. The name of the
+    /// request may be handed out of this library: [`Engine::end_lent`] takes any value back.
     #[inline(always)]
     pub fn receive_later(&mut self, envelope: Envelope, from: Peer, room: Room) -> Option<RequestId> {
         let core = &mut self.core;
@@ -204,8 +204,8 @@ impl<F: Fabric> Engine<F> {
         self.core.requests.is_lent(request)
     }
 
-    /// Takes a request of [`Engine::receive_later`] back from whoever was given its name: it is a request
-    /// like others from then on. False where the name is of none, or was taken back before.
+    /// Takes a request of [`Engine::receive_later`] back from the caller that was given its name: it is a
+    /// request like others from then on. False where the name is of none, or was taken back before.
     pub fn reclaim(&mut self, request: RequestId) -> bool {
         self.core.requests.reclaim(request)
     }
@@ -437,8 +437,8 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Looks for peers that have ended without a word; the next turn of progress tells who waits for them.
-    /// Those that are waited for and were never spoken to are connected to then, where a fabric cannot look
+    /// Looks for peers that have ended without a word; the next turn of progress fails the requests that wait
+    /// for them. Connects to peers that are waited for and were never spoken to, where a fabric cannot look
     /// for them otherwise.
     pub fn call_roll(&mut self) {
         if !self.fabric.call_roll() {
@@ -457,7 +457,9 @@ impl<F: Fabric> Engine<F> {
         self.core.busy.is_empty() && !self.core.has_notes() && self.fabric.flush()
     }
 
-    /// The same before the end: peers need not wait for this process any more.
+    /// Sends what is still to be sent, and has the fabric tell peers that they need not wait for this process
+    /// any more. True when all of it has left this process, as far as the fabric can tell. Called until it is
+    /// true, before the process ends.
     pub fn leave(&mut self) -> bool {
         self.progress();
         self.core.busy.is_empty() && !self.core.has_notes() && self.fabric.leave()

@@ -21,7 +21,7 @@ use crate::request::{Postscript, RequestId};
 /// What a probe tells of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probed {
-    /// Who sent it.
+    /// The rank of its sender.
     pub source: Rank,
     /// Its tag.
     pub tag: i32,
@@ -103,7 +103,7 @@ impl Matching {
         }
     }
 
-    /// The same for a receive without wildcards.
+    /// Adds a receive without wildcards that no unexpected message matched.
     #[inline]
     pub(crate) fn post_exact(&mut self, envelope: Envelope, request: RequestId) {
         self.post_number += 1;

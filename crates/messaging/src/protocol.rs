@@ -34,7 +34,7 @@ use crate::request::{Postscript, RequestId};
 pub(crate) enum Kind {
     /// The payload is the message.
     Eager(Envelope),
-    /// The same, with what its elements are.
+    /// The payload is the message, and the number says what its elements are.
     Signed(Envelope, u32),
     /// The payload is the message, and the sender wants to know when it is matched.
     Synchronous(Envelope, RequestId),
@@ -200,7 +200,7 @@ pub(crate) fn encode_exposed(exposed: Exposed) -> [u8; 16] {
     bytes
 }
 
-/// See [`encode_exposed`].
+/// The invitation that the payload of `share` holds; `None` where it is not 16 bytes long.
 pub(crate) fn decode_exposed(payload: Payload<'_>) -> Option<Exposed> {
     decode_words(payload).map(|words| Exposed { words })
 }

@@ -35,7 +35,7 @@ impl<T> Queues<T> {
         Some(&self.queues[place].1)
     }
 
-    /// The same, to be changed.
+    /// The queue of an envelope, to be changed, if it has had one lately; it may be empty.
     #[inline]
     pub(crate) fn find_mut(&mut self, envelope: &Envelope) -> Option<&mut VecDeque<T>> {
         if self.is_last(*envelope) {

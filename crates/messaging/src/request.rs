@@ -52,24 +52,26 @@ impl RequestId {
 #[must_use]
 #[derive(Clone, PartialEq, Debug)]
 pub enum Lent {
-    /// It is not there, or its name was not given away.
+    /// There is no such request, or its name was not given away.
     Unknown,
-    /// It goes on.
+    /// The request goes on.
     Under,
-    /// It has received that message, and is gone now.
+    /// The request has received that message, and is gone now.
     Received(Probed),
-    /// It is over in any other way, and still there: whoever takes it back learns how.
+    /// The request is over in any other way, and still there: [`Engine::reclaim`](crate::Engine::reclaim) and
+    /// [`Engine::test`](crate::Engine::test) tell how.
     Over,
 }
 
 /// How a send completes (MPI 5.0 §3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// When the buffer is free.
+    /// The send is complete when its buffer is free.
     Standard,
-    /// The same, and who sends does nothing else until then: the receiver may leave a long message to it.
+    /// The send is complete when its buffer is free. The sender does nothing else until then, so the receiver
+    /// may leave the copy of a long message to it.
     Blocking,
-    /// When the receive has begun.
+    /// The send is complete when its buffer is free and its receive has begun.
     Synchronous,
 }
 
@@ -85,13 +87,13 @@ impl Mode {
 /// How an operation ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Who sent the message; for sends, meaningless.
+    /// The rank that sent the message; for sends, meaningless.
     pub source: Rank,
     /// The message's tag; for sends, meaningless.
     pub tag: i32,
     /// Bytes received into the buffer.
     pub bytes: usize,
-    /// It was cancelled before it matched.
+    /// Whether the operation was cancelled before it matched.
     pub cancelled: bool,
     /// What the sender said of the elements of the message ([`Data::Signed`](crate::Data::Signed)); 0 where
     /// it said nothing.
@@ -133,7 +135,7 @@ impl Outcome {
         Outcome { source, tag, bytes, cancelled: false, signature: 0, failure }
     }
 
-    /// The same with what the message brought besides its data.
+    /// This outcome with the extras of its message: the signature of its elements, if the message has one.
     pub(crate) fn with(mut self, postscript: Postscript) -> Outcome {
         if let Postscript::Signature(signature) = postscript {
             self.signature = signature;
@@ -321,7 +323,7 @@ impl Entry {
         std::mem::forget(self.state.replace(state));
     }
 
-    /// The same with no state.
+    /// Takes the state away, which holds nothing that must be given back: its destructor does not run.
     #[inline(always)]
     fn forget(&mut self) {
         std::mem::forget(self.state.take());
@@ -481,7 +483,9 @@ impl Requests {
         false
     }
 
-    /// The same in any case.
+    /// Ends a receive that was posted with the message that belongs to it, whatever its target is. A message
+    /// that is longer than the target is cut, and the outcome says so. Nothing happens where `id` is no
+    /// posted receive.
     pub(crate) fn fill_slowly(
         &mut self,
         id: RequestId,

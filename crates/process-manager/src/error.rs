@@ -94,7 +94,8 @@ pub(crate) fn check_key(key: &str) -> Result<(), ExchangeError> {
     Err(ExchangeError::BadKey { key: key.to_owned() })
 }
 
-/// The key as a server knows it, whose keys are the job's: with the rank that put it.
+/// The key of `owner` as a server knows it, which has one set of keys for the whole job: the rank that put it
+/// is appended.
 pub(crate) fn job_key(key: &str, owner: u32) -> String {
     format!("{key}-{owner}")
 }

@@ -152,8 +152,8 @@ impl Manager {
         }
     }
 
-    /// What the launcher calls the job; the same at all ranks, and another for another job of the same
-    /// launcher.
+    /// The launcher's name of the job: the same at all ranks, and different for different jobs of one
+    /// launcher. Empty without a launcher.
     pub fn job(&self) -> String {
         match &self.kind {
             Kind::Singleton { .. } => String::new(),
@@ -178,7 +178,9 @@ impl Manager {
         self.put_as(self.rank(), key, value)
     }
 
-    /// The same for who has come into the place of another, by the number under which the others know it.
+    /// Publishes `value` under the `key` of `owner` to the whole job, for a process that has come into the
+    /// place of another: the other processes know it by the number `owner`. Where the manager is PMIx, the
+    /// key is always that of this rank.
     pub fn put_as(&mut self, owner: u32, key: &str, value: &[u8]) -> Result<(), ExchangeError> {
         check_key(key)?;
         let job_key = job_key(key, owner);
@@ -205,8 +207,8 @@ impl Manager {
         }
     }
 
-    /// Tells the whole job whether something is so, as far as this rank knows. Every rank calls it, and after
-    /// the next fence [`Manager::is_announced`] gives all of them one answer.
+    /// Tells the whole job this rank's answer `is_so` to the question named `key`. Every rank calls it, and
+    /// after the next fence [`Manager::is_announced`] gives all of them one answer.
     pub fn announce(&mut self, key: &str, is_so: bool) -> Result<(), ExchangeError> {
         check_key(key)?;
         let said = match (&mut self.kind, is_so) {
@@ -257,12 +259,12 @@ impl Manager {
         self.fence_watched(&mut || false)
     }
 
-    /// The same, and looks meanwhile whether a process that the launcher started on this node has ended
-    /// before it joined, for which the others would wait for ever. It is enough if one process of a node does
-    /// so: `watches` is asked now and then whether this one is to.
+    /// Waits until every rank of the job has called it, and looks meanwhile whether a process that the
+    /// launcher started on this node has ended before it joined: the others would wait for it for ever. It is
+    /// enough if one process of a node looks: `watches` is asked now and then whether this one is to.
     ///
     /// # Errors
-    /// [`ExchangeError::Ended`] where somebody is missing for certain. Nobody else is told:
+    /// [`ExchangeError::Ended`] where a process is missing for certain. No other rank is told:
     /// [abort](Manager::abort) then.
     pub fn fence_watched(&mut self, watches: &mut dyn FnMut() -> bool) -> Result<(), ExchangeError> {
         // Once the fence is under way nothing can be asked.
@@ -315,9 +317,9 @@ impl Manager {
         }
     }
 
-    /// Asks the launcher to start processes in the place of those of these ranks, which have failed, and to
-    /// tell them `facts`. All who live ask, under a number that is the same for all of them and never given
-    /// twice; the launcher answers by its failure log.
+    /// Asks the launcher to start new processes in the place of the failed processes of `ranks`, and to tell
+    /// them `facts`. Every surviving process asks, under the number `asked`, which is the same for all of
+    /// them and used once. The launcher answers by its failure log.
     ///
     /// # Errors
     /// [`ExchangeError::Refused`] where the launcher cannot: it is not weftrun, or not meant to.
@@ -331,7 +333,7 @@ impl Manager {
     /// Tells the launcher that this process, which was started in the place of another, can be reached.
     ///
     /// # Errors
-    /// As [`Manager::rebuild`].
+    /// [`ExchangeError::Refused`] where the launcher cannot: it is not weftrun, or not meant to.
     pub fn ready(&mut self) -> Result<(), ExchangeError> {
         match &mut self.kind {
             Kind::Pmi1(client) => client.ready(),

@@ -128,7 +128,7 @@ impl Client {
         self.answer(request)
     }
 
-    /// The same where the answer may take long.
+    /// Sends a request whose answer may take long, and waits for it as `waiting` says.
     fn ask_patiently(
         &mut self,
         request: &'static str,
@@ -158,7 +158,7 @@ impl Client {
 /// What came for a request.
 struct Answer {
     bytes: Vec<u8>,
-    /// The same; empty when it is no text.
+    /// The answer as text; empty when the bytes are no text.
     text: String,
     rank: u32,
     request: &'static str,

@@ -49,7 +49,7 @@ fn left(request: &str, answer: &str) -> (String, Vec<u8>) {
     (format!("{:<6}{request}", request.len()), format!("{:<6}{answer}", answer.len()).into())
 }
 
-/// The same as Hydra pads it.
+/// That message as Hydra pads it.
 fn right(request: &str, answer: &str) -> (String, Vec<u8>) {
     (format!("{:<6}{request}", request.len()), format!("{:>6}{answer}", answer.len()).into())
 }

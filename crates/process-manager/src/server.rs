@@ -31,37 +31,39 @@ pub struct Server {
 pub enum Action {
     /// Send these bytes to this rank.
     Write {
-        /// To whom.
+        /// The rank to send to.
         rank: u32,
         /// Whole lines.
         bytes: Vec<u8>,
     },
     /// End the job: this rank asked for it.
     Abort {
-        /// Who asked.
+        /// The rank that asked.
         rank: u32,
-        /// The exit status it asked for.
+        /// The exit status that the rank asked for.
         code: i32,
-        /// What it said, where it said anything.
+        /// The message that the rank gave, if any.
         message: Option<String>,
     },
     /// This rank takes no further part and may exit.
     Finalized {
-        /// Who.
+        /// The rank.
         rank: u32,
     },
-    /// Start new processes in the place of those that have failed. All who live ask the same.
+    /// Start new processes in the place of failed ones. Every surviving process asks for it, all for the
+    /// same.
     Rebuild {
-        /// Under what number they ask: the same for all who ask for the same, and no other.
+        /// The number of the recovery: all processes ask for one recovery under one number, which is used
+        /// once.
         asked: u64,
-        /// The ranks of the dead.
+        /// The ranks of the failed processes.
         ranks: Vec<u32>,
         /// What the new processes are to be told, one word.
         facts: String,
     },
-    /// This one, started in the place of another, can be reached.
+    /// A process that was started in the place of a failed one can be reached.
     Ready {
-        /// Who.
+        /// The rank.
         rank: u32,
     },
 }
@@ -69,13 +71,13 @@ pub enum Action {
 /// How far a rank has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It has not spoken; it may be no MPI program at all.
+    /// The rank has sent nothing; it may be no MPI program at all.
     Silent,
-    /// It has said `init`. Exiting now is a death.
+    /// The rank has sent `init`. If it exits now it has failed.
     Speaking,
-    /// It waits in the barrier.
+    /// The rank waits in the barrier.
     Waiting,
-    /// It has said `finalize`.
+    /// The rank has sent `finalize`.
     Finalized,
 }
 
@@ -83,9 +85,9 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rank {rank} broke the process manager's protocol: {what}")]
 pub struct Fault {
-    /// Who.
+    /// The rank.
     pub rank: u32,
-    /// What it sent.
+    /// The bytes that broke the protocol, in words.
     pub what: String,
 }
 
@@ -105,8 +107,9 @@ impl Server {
         Server::with_spares(ranks, 0, space)
     }
 
-    /// The same where up to `spares` processes may come into the place of others. Here they have numbers
-    /// behind those of the ranks, in the order in which they are started, and they come to no barrier.
+    /// A server for `ranks` ranks, where up to `spares` processes may come into the place of failed ones.
+    /// These are numbered behind the ranks, in the order in which they are started, and they take part in no
+    /// barrier. `space` (one word) is the name of the key-value space.
     pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
         let store = BTreeMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{ranks}))"))]);
         let clients = (0..ranks + spares).map(|_| Client::new()).collect();
@@ -122,13 +125,13 @@ impl Server {
         }
     }
 
-    /// From now on it says that so many processes are possible, or that nobody knows.
+    /// From now on the server tells that `universe` processes are possible; `None` is that it does not know.
     #[must_use]
     pub fn with_universe(self, universe: Option<u32>) -> Server {
         Server { universe, ..self }
     }
 
-    /// From now on it says that this process runs the program of that number among those of the job.
+    /// From now on the server tells that `process` runs the program with number `program` of the job.
     ///
     /// # Panics
     /// When the job has no such process.
@@ -136,8 +139,8 @@ impl Server {
         self.programs[process as usize] = program;
     }
 
-    /// From now on it says that so many ranks each, in their order, are on a node of their own; before it is
-    /// asked, so that all hear the same.
+    /// From now on the server tells that each `ranks` successive ranks are on a node of their own. Call it
+    /// before any rank asks, so that all get the same answer.
     #[must_use]
     pub fn with_nodes_of(mut self, ranks: u32) -> Server {
         let nodes = self.members.div_ceil(ranks);

@@ -40,7 +40,7 @@ const HYDRA: Launcher = Launcher {
 /// Parents of ranks: who is below another one is of another job.
 const PARENTS: [&str; 6] = [SLURM.parent, HYDRA.parent, "prted", "prterun", "orted", "weftrun"];
 
-/// What a launcher says it has started on this node: this process, and at least one other.
+/// The processes that a launcher says it has started on this node: this process, and at least one more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
     launcher: &'static Launcher,
@@ -233,11 +233,11 @@ fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
-/// Looks for those who have ended, while this process waits.
+/// Looks for processes of this node that have ended, while this process waits.
 #[derive(Debug)]
 pub(crate) struct Watch {
     started: Vec<Started>,
-    /// Who was missing when it last looked.
+    /// The processes that were missing at the last look.
     missing: BTreeSet<u32>,
     rank: u32,
     map: Option<NodeMap>,
@@ -248,7 +248,7 @@ impl Watch {
         Watch { started, missing: BTreeSet::new(), rank, map }
     }
 
-    /// An error as soon as somebody is missing for the second time.
+    /// Looks once. An error as soon as a process is missing for the second time in a row.
     pub(crate) fn look(&mut self) -> Result<(), ExchangeError> {
         if self.started.is_empty() {
             return Ok(());
@@ -277,7 +277,7 @@ pub(crate) fn wants_map(started: &[Started]) -> bool {
     started.iter().any(|started| started.launcher == &HYDRA)
 }
 
-/// What a process does while it waits for an answer that may take long.
+/// How a process waits for an answer that may take long: it calls `look` after each pause.
 pub(crate) struct Waiting<'a> {
     look: &'a mut dyn FnMut() -> Result<(), ExchangeError>,
     pause: Duration,
@@ -298,8 +298,7 @@ impl<'a> Waiting<'a> {
         Waiting { look, pause, due: Instant::now() + first }
     }
 
-    /// How long to wait for the answer before the next look. Whatever wakes the process earlier makes it no
-    /// longer.
+    /// How long to wait for the answer before the next look. Wake-ups in between do not put the look off.
     pub(crate) fn left(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }

@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 /// Looks up an environment variable; a function, so that a test needs no real environment.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What the user wants of the process managers there are.
+/// The user's choice among the process managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// The only one to use; `None` leaves the choice to the environment.
@@ -67,7 +67,7 @@ pub(crate) enum Wire {
     Two,
 }
 
-/// What the environment offers.
+/// The process manager that the environment offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// A connected socket was inherited.
@@ -76,7 +76,7 @@ pub(crate) enum Offer {
     Listening { wire: Wire, address: String, id: u32 },
     /// A PMIx server; `alone` where the launcher says that the job has one process.
     Pmix { namespace: String, alone: bool },
-    /// Nobody else is there.
+    /// There is no launcher: a job of this process alone.
     Alone,
 }
 

@@ -14,7 +14,7 @@ use crate::error::ExchangeError;
 use crate::siblings::Waiting;
 use crate::wire::{Line, LineBuffer, excerpt};
 
-/// A connection, and whose it is.
+/// A connection to a process manager's server, and the rank of the process that has it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: OwnedFd,
@@ -90,7 +90,8 @@ impl Stream {
         }
     }
 
-    /// The next frame: six bytes of decimal length, blanks before or behind it, then so many bytes.
+    /// The next frame of PMI-2: six bytes with the length in decimal digits, padded by blanks on either side,
+    /// then as many bytes.
     pub(crate) fn frame(&mut self, request: &'static str) -> Result<Vec<u8>, ExchangeError> {
         let head = self.exactly(LENGTH_BYTES, request)?;
         let digits = std::str::from_utf8(&head).unwrap_or_default().trim_matches(' ');
@@ -159,7 +160,7 @@ const GREETING: &str = "init";
 /// Who answers is on this node, and may be starting many ranks.
 const GREETING_TAKES_MAX: Duration = Duration::from_secs(60);
 
-/// What stands before each frame of PMI-2.
+/// The bytes of the decimal length before each frame of PMI-2.
 pub(crate) const LENGTH_BYTES: usize = 6;
 
 /// Hydra can answer with values of other programs that are this long.

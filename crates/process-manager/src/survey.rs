@@ -4,23 +4,23 @@ use crate::pmix;
 use crate::start::{self, Offer, SIZE_VARIABLES, StartError, Variables, Wire, Wishes};
 use crate::{Protocol, inherited};
 
-/// All that was found.
+/// The process managers that were found, and the one that would be used.
 #[derive(Debug)]
 pub struct Survey {
     /// Each manager, whether it is there or not.
     pub seen: Vec<Seen>,
-    /// What would be used, and why; or why nothing can be.
+    /// The protocol that would be used, and why; or why none can be.
     pub chosen: Result<(Protocol, String), StartError>,
 }
 
-/// One manager.
+/// A process manager that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// What it is.
+    /// Its name, for the user.
     pub name: &'static str,
     /// Whether a job could use it.
     pub usable: bool,
-    /// What was found of it.
+    /// What was found of the manager, in words.
     pub what: String,
 }
 

@@ -25,23 +25,23 @@ pub struct Contribution {
     pub count: u64,
 }
 
-/// A bit that whoever has not given up brings to each agreement: a decision without it says that somebody
-/// has.
+/// The bit of [`Contribution::flags`] that each member brings to each agreement unless it has given up: a
+/// decision without this bit says that a member has.
 pub const GOES_ON: u64 = 1 << 61;
 
 impl Contribution {
-    /// That of a member that has given up.
+    /// The contribution of a member that has given up.
     pub fn nothing() -> Contribution {
         Contribution { flags: 0, acknowledged: BTreeSet::new(), count: 0 }
     }
 }
 
-/// What was decided; the same at all who stay alive.
+/// What was decided: equal at all members that stay alive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Decision {
     /// The bits that all have brought.
     pub flags: u64,
-    /// Those who have failed, as ranks: whoever has not contributed is among them.
+    /// The failed members, as ranks: each member that has not contributed is among them.
     pub failed: BTreeSet<u32>,
     /// Whether all who have contributed have acknowledged all of these.
     pub is_acknowledged: bool,
@@ -149,7 +149,7 @@ impl Agreement {
         self.decision.as_ref()
     }
 
-    /// Who is known to have failed.
+    /// The members that are known to have failed, as ranks.
     pub fn failed(&self) -> &BTreeSet<u32> {
         &self.failed
     }

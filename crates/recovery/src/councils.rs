@@ -315,7 +315,8 @@ impl Councils {
         self.forget_at = self.all.len() + GONE_MAX / 2;
     }
 
-    /// The same of those that were revoked. That they were is known for longer than who was told of it.
+    /// Forgets the oldest revocations of communicators that are gone, once there are many. That such a
+    /// communicator was revoked is known for longer than which members were told of it.
     fn forget_revoked(&mut self) {
         if self.revoked.len() < self.forget_revoked_at {
             return;

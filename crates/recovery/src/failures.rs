@@ -16,13 +16,14 @@ mod range;
 
 pub use range::ErrorRange;
 
-/// What failures have made of a communicator. Who has the communicator keeps this; with the last of them it
-/// is gone.
+/// What failures have made of a communicator. The holders of the communicator keep it; with the last of them
+/// it is gone.
 pub struct Standing {
     /// The even one of its two contexts: that of messages between two. The odd one is that of collective
     /// operations.
     context: u32,
-    /// The same at all members, and never given twice.
+    /// The number by which members name the communicator: it is the same at all of them, and no other
+    /// communicator ever has it.
     identity: u64,
     /// This process among the members.
     here: Rank,
@@ -151,13 +152,13 @@ impl Standing {
         self.here.0
     }
 
-    /// A share of the members, for who keeps them.
+    /// The members, for a caller that keeps them.
     pub fn members_kept(&self) -> Arc<dyn Members> {
         Arc::clone(&self.members)
     }
 
-    /// It is revoked: nothing that goes by it can succeed any more (MPI 5.0 has no such call; it is that of
-    /// ULFM).
+    /// Marks the communicator as revoked: no operation on it can succeed any more (MPI 5.0 has no such call;
+    /// it is that of ULFM).
     pub fn set_revoked(&self) {
         self.is_revoked.store(true, Ordering::SeqCst);
         self.close();
@@ -243,8 +244,8 @@ impl Failures {
         given_up
     }
 
-    /// From now on this is called whenever the process has learned of a failure; where something was said
-    /// before, that is. It may ask for nothing of MPI.
+    /// Has `teller` called whenever the process has learned of a failure. The first `teller` stays: a later
+    /// one is dropped. It may call nothing of MPI.
     pub fn tell(&self, teller: impl Fn() + Send + Sync + 'static) {
         let _ = self.teller.set(Box::new(teller));
     }
@@ -260,15 +261,16 @@ impl Failures {
         self.hold().failed.iter().any(|(known, _)| *known == peer)
     }
 
-    /// Those of them of whom it is known that they have died, in the same order. Others are out of the reach
-    /// of this process alone, as where its descriptors are short.
+    /// The failed processes that are known to have died, in the order in which this process has learned of
+    /// them. Other failed processes are only out of the reach of this process, as where its descriptors are
+    /// short.
     pub fn dead(&self) -> Vec<Peer> {
         let book = self.hold();
         book.failed.iter().filter(|(_, error)| error.fault == Fault::Died).map(|(peer, _)| *peer).collect()
     }
 
-    /// The failed members of a communicator, in the same order: what was answered once is how each later
-    /// answer begins.
+    /// The failed members of a communicator, in the order in which this process has learned of them: each
+    /// answer begins with the one before.
     #[must_use]
     pub fn of(&self, standing: &Standing) -> Vec<Peer> {
         let book = self.hold();
@@ -301,8 +303,10 @@ impl Failures {
         }
     }
 
-    /// As [`Failures::settle`], where others have come into the places of the dead: these are members from
-    /// now on. The answer is the standing of the context as it is now.
+    /// Settles a communicator in which new processes have come into the places of `gone`: `members` are its
+    /// members from now on. The failures of `gone`, and of those whose places were blank before, are
+    /// acknowledged and hinder no message between two members any more. The answer is the standing of the
+    /// context as it is now; it is [closed](Standing::close).
     #[must_use]
     pub fn settle_among(
         &self,

@@ -38,12 +38,12 @@ impl Notices {
         !self.heard.is_empty() && !self.is_acting
     }
 
-    /// Whoever acts on what was heard says so meanwhile.
+    /// Says whether the caller is acting on notices that were heard.
     pub fn set_acting(&mut self, is_acting: bool) {
         self.is_acting = is_acting;
     }
 
-    /// Somebody says that a process has failed.
+    /// Notes that `from` has told that the process `who` has failed.
     pub fn hear(&mut self, from: Peer, who: Peer) {
         self.heard.push_back((from, who));
     }

@@ -18,7 +18,7 @@ pub struct CpuSet {
     "cpus: \"{text}\" is not a list of cpus\nwrite numbers and ranges separated by commas, such as 0-3,8"
 )]
 pub struct NotACpuList {
-    /// What was read.
+    /// The text that was read.
     pub text: String,
 }
 
@@ -79,7 +79,7 @@ impl CpuSet {
         Some(word * 64 + self.words[word].trailing_zeros() as usize)
     }
 
-    /// Whether all cpus of this set are in the other.
+    /// Whether all cpus of this set are in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         let theirs = other.words.iter().copied().chain(std::iter::repeat(0));

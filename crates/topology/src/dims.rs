@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why there are no such extents.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoDims {
-    /// There must be somebody to place.
+    /// The number of cells that was asked for, which is not positive.
     #[error("a grid of {0} cells was asked for: it must be 1 or more")]
     Nodes(i32),
     /// Zero means free, positive means fixed.

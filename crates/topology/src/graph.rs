@@ -12,7 +12,7 @@ pub struct Graph {
     symmetric: bool,
 }
 
-/// What describes no graph.
+/// Why lists describe no graph.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAGraph {
     /// The sums of degrees must not fall.
@@ -120,12 +120,12 @@ pub struct Adjacent {
     pub weights: Option<Weights>,
 }
 
-/// What the edges of a process weigh.
+/// The weights of the edges of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Weights {
-    /// Of the edges that lead here.
+    /// The weights of the edges that lead here, in the order of the sources.
     pub of_sources: Vec<i32>,
-    /// Of the edges that lead away.
+    /// The weights of the edges that lead away, in the order of the destinations.
     pub of_destinations: Vec<i32>,
 }
 

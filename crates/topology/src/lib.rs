@@ -65,7 +65,8 @@ impl Host {
         Host { root: root.into() }
     }
 
-    /// What a process that may run on `allowed` can really use.
+    /// The cpus that a process can really use whose affinity mask is `allowed`: within the quota of its
+    /// cgroups.
     #[must_use]
     pub fn cpus(&self, allowed: CpuSet) -> Cpus {
         let quota = self.cgroup_cpus();
@@ -77,12 +78,13 @@ impl Host {
 /// The cpus that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cpus {
-    /// Where it may run, by its affinity mask.
+    /// The cpus of the process's affinity mask.
     pub allowed: CpuSet,
     /// How many cpus' worth of time its cgroups grant, to all processes in them together; `None` without a
     /// limit.
     pub quota: Option<f64>,
-    /// The lesser of both: beyond it, spinning takes time from whoever is waited for.
+    /// The lesser of the number of allowed cpus and the quota. With more threads than that, a spinning thread
+    /// takes time from the thread that it waits for.
     pub effective: f64,
 }
 

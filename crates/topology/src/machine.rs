@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What hwloc calls it.
+    /// hwloc's name for this kind of object.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// What a source says of an object.
+/// An object of a machine, as its description tells of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
     /// What it is.
@@ -71,7 +71,7 @@ impl fmt::Display for Object {
 /// An object in its place in the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// What it is and holds.
+    /// The kind of the part, and the cpus that it holds.
     pub object: Object,
     /// Its number among those of its kind, from 0 in the order of the tree.
     pub number: u32,
@@ -88,13 +88,13 @@ pub struct Machine {
     parts: Vec<Part>,
 }
 
-/// What makes no machine.
+/// Why a description is not one of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAMachine {
-    /// Nothing to bind to.
+    /// The description has no cpus.
     #[error("it has no cpus")]
     NoCpus,
-    /// A cpu of several cpus, a cache of none.
+    /// An object that cannot be: a cpu of several cpus, or a cache of none.
     #[error("{} with cpus \"{cpus}\" is nothing that there is", kind.name())]
     Strange {
         /// What it claims to be.
@@ -116,7 +116,7 @@ pub enum NotAMachine {
     Text(String),
 }
 
-/// Of what a description may have only so much.
+/// A quantity that is limited in a description of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooMuch {
     /// Objects of any kind.
@@ -159,9 +159,9 @@ impl fmt::Display for TooMuch {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a process is bound to cpus {bound}, and the machine has cpus {present} only")]
 pub struct NotOnMachine {
-    /// Where the process may run.
+    /// The cpus that the process may use.
     pub bound: CpuSet,
-    /// What there is.
+    /// The cpus of the machine.
     pub present: CpuSet,
 }
 
@@ -265,10 +265,10 @@ impl Machine {
         self.parts.iter().filter(|part| part.object.kind == Kind::Part(level)).count()
     }
 
-    /// Where a process sits that may run on these cpus.
+    /// The seat of a process that may run on `cpus`: the numbers of the parts that hold all of them.
     ///
     /// # Errors
-    /// Where this machine has not all of them.
+    /// Where `cpus` is empty, or this machine does not have all of them.
     pub fn seat(&self, cpus: &CpuSet) -> Result<Seat, NotOnMachine> {
         if cpus.is_empty() || !cpus.is_subset(self.cpus()) {
             return Err(NotOnMachine { bound: cpus.clone(), present: self.cpus().clone() });
@@ -278,8 +278,8 @@ impl Machine {
         Ok(self.seat_of(chain))
     }
 
-    /// Where the process of that number on its node sits if each has one cpu, in the order of the tree; when
-    /// all cpus are taken it starts again from the first.
+    /// The seat of the process with number `process` on its node, where each process has one cpu in the order
+    /// of the tree. Behind the last cpu they start again from the first.
     #[must_use]
     pub fn seat_in_turn(&self, process: u32) -> Seat {
         let number = process % self.count(Level::Cpu) as u32;

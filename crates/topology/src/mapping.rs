@@ -46,7 +46,7 @@ pub enum Algorithm {
     Bricks,
     /// Bars of planned thicknesses, with ragged ends.
     Stripes,
-    /// The same, with the nodes sorted by size.
+    /// Bars of planned thicknesses, with ragged ends; the nodes are sorted by size first.
     SortedStripes,
     /// Bars of even thicknesses.
     Strips,
@@ -59,7 +59,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What people call it.
+    /// The algorithm's name, for messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -176,19 +176,19 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept, limit: u64)
 }
 
 impl Mapping {
-    /// How it came about.
+    /// The algorithm that found this mapping.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// What it would cost if each rank kept the cell of its own number.
+    /// The cost if each rank kept the cell of its own number. It is counted at the first call.
     #[must_use]
     pub fn before(&self) -> &Score {
         self.before.get_or_init(|| score_of_ranks(&self.field, &self.placement, &self.kept, u64::MAX))
     }
 
-    /// What it costs.
+    /// The cost of this mapping.
     #[must_use]
     pub fn after(&self) -> &Score {
         &self.after

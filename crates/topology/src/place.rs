@@ -10,7 +10,7 @@ use crate::{CpuSet, Host};
 /// A kind of part of a node, from large to small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// What is plugged into a socket.
+    /// A package: the cpus of one socket.
     Package,
     /// Cpus that are as near to the same memory.
     NumaNode,
@@ -29,7 +29,7 @@ impl Level {
     pub const ALL: [Level; 6] =
         [Level::Package, Level::NumaNode, Level::L3Cache, Level::L2Cache, Level::Core, Level::Cpu];
 
-    /// What hwloc calls it.
+    /// hwloc's name for this kind of part.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

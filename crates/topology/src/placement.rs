@@ -22,7 +22,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// What people call it.
+    /// The name of the tier, for messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ pub struct Run {
 }
 
 impl Sizes {
-    /// That many parts of one size.
+    /// `parts` parts of `size` ranks each; none where either is 0.
     #[must_use]
     pub fn equal(parts: u32, size: u32) -> Sizes {
         std::iter::repeat_n(Run { parts, size }, usize::from(parts > 0 && size > 0)).collect()
@@ -129,21 +129,22 @@ impl FromIterator<Run> for Sizes {
     }
 }
 
-/// Where ranks sit. Copies share what is long.
+/// Where the ranks of a communicator sit: their order by places, and the parts of the machine, from switches
+/// to caches. Clones share the long lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The rank at each place; empty where each rank sits at the place of its own number.
     ranks: Arc<[u32]>,
-    /// The place of each rank; empty where that is.
+    /// The place of each rank; empty where `ranks` is.
     places: Arc<[u32]>,
     /// From large to small, each a refinement of the one before.
     tiers: Vec<(Tier, Sizes)>,
 }
 
-/// What makes no placement.
+/// Why ranks and parts are no placement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAPlacement {
-    /// There must be one of nodes.
+    /// No tier is that of nodes.
     #[error("the parts of the machine name no nodes")]
     NoNodes,
     /// Parts that do not lie within parts of the tier before, or do not come from large to small.

@@ -10,7 +10,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Of a process of which nothing is known.
+    /// The seat of a process of which nothing is known.
     pub const UNKNOWN: Seat = Seat { numbers: [NONE; Level::ALL.len()] };
     /// The length of the byte form.
     pub const BYTES: usize = 4 * Level::ALL.len();
@@ -21,7 +21,7 @@ impl Seat {
         Some(self.numbers[level as usize]).filter(|number| *number != NONE)
     }
 
-    /// The same seat with the part of that kind known.
+    /// This seat with `number` as the part of kind `level` that holds the process.
     #[must_use]
     pub fn with(mut self, level: Level, number: u32) -> Seat {
         self.numbers[level as usize] = number;

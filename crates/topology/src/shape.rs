@@ -59,8 +59,9 @@ impl NodeShape {
     /// The kinds of parts that are told.
     const LEVELS: [Level; 3] = [Level::Package, Level::NumaNode, Level::L3Cache];
 
-    /// Of a node with these ranks, each with its seat, in any order. A kind of part counts where it is known
-    /// for all of them. Parts come in the order of their lowest ranks, and so do the ranks of one part.
+    /// The shape of a node with `ranks`, each with its seat, in any order, behind the switches of `switch`. A
+    /// kind of part counts where it is known for all ranks. Parts come in the order of their lowest ranks;
+    /// within a part ranks are in ascending order.
     ///
     /// # Panics
     /// When there is no rank, or more than 65536: no node has so many.
@@ -166,9 +167,9 @@ impl NodeShape {
 }
 
 impl Placement {
-    /// Where so many ranks sit, by what all nodes have told. Nodes come in the order of their lowest ranks,
-    /// within their switches if all nodes know these. A kind of part counts if all nodes know it, and if it
-    /// divides what is above it.
+    /// The placement of `ranks` ranks, made of the shapes of all nodes. Nodes come in the order of their
+    /// lowest ranks, within their switches if all nodes know these. A kind of part counts if all nodes know
+    /// it, and if it divides the parts above it.
     ///
     /// # Errors
     /// When the nodes have not each rank once.
@@ -205,8 +206,8 @@ impl Placement {
         Placement::new(by_place, without_repeats(tiers))
     }
 
-    /// Where ranks sit that fill nodes of these sizes in order, on hosts that are all like this machine, each
-    /// rank on one cpu: what a job would find that is bound in this way.
+    /// The placement of ranks that fill nodes of these sizes in order, on hosts like `machine`, each rank on
+    /// one cpu. A job that is bound in this way would find the same.
     ///
     /// # Errors
     /// When there are no ranks, or too many.

@@ -18,7 +18,7 @@ pub struct Offset {
     pub weight: u32,
 }
 
-/// What is no stencil.
+/// Why a text or a list of offsets is no stencil.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAStencil {
     /// Neither a name nor offsets.
@@ -86,7 +86,7 @@ impl Stencil {
         stencil
     }
 
-    /// These offsets.
+    /// A stencil of `offsets` for a grid with `axes` axes.
     ///
     /// # Errors
     /// An offset that leads nowhere or has not a step for each axis, a weight or step out of range, too many

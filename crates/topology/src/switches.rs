@@ -34,7 +34,7 @@ pub struct SwitchPath {
     "{text:?} names no switches: write them from the top, as core/left, in at most {PATH_BYTES_MAX} bytes"
 )]
 pub struct NotASwitchPath {
-    /// What was read.
+    /// The text that was read.
     pub text: String,
 }
 
@@ -102,7 +102,7 @@ struct Entry {
 pub struct NotSwitches {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub what: String,
 }
 

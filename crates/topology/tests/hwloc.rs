@@ -36,7 +36,7 @@ fn hwloc_says(variables: &[(&str, &str)]) -> Machine {
     Machine::decode(text).expect("a machine")
 }
 
-/// The same machine without what one side does not know: sizes that no text names, and numbers.
+/// A machine without what one side does not know: sizes that no text names, and numbers.
 fn plain(machine: &Machine, with: impl Fn(&Object) -> Object) -> Machine {
     Machine::of(machine.parts().iter().map(|part| with(&part.object)).collect()).expect("the same machine")
 }

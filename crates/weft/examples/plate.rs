@@ -93,7 +93,7 @@ fn inside() -> impl Iterator<Item = usize> {
 
 /// Cells along a side of a rank's rectangle.
 const LENGTH: usize = 24;
-/// The same with the rim on both sides.
+/// Cells along a side of a rank's rectangle and of the rim at both its ends.
 const WIDE: usize = LENGTH + 2;
 const SIDES: [Side; 4] = [
     Side { first: 0, along: 1, inwards: WIDE as isize },

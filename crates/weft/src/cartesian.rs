@@ -38,14 +38,14 @@ pub struct Neighbour {
     pub rank: Option<Rank>,
 }
 
-/// From whom and to whom data moves when all shift it along an axis.
+/// The ranks that data comes from and goes to when all ranks shift it along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shift {
     /// The axis, from 0.
     pub axis: usize,
-    /// Who sends to this rank; none beyond an open border.
+    /// The rank that sends to this one; none beyond an open border.
     pub source: Option<Rank>,
-    /// To whom this rank sends; none beyond an open border.
+    /// The rank that this one sends to; none beyond an open border.
     pub destination: Option<Rank>,
 }
 
@@ -157,7 +157,8 @@ impl Cartesian {
         ranks.iter().enumerate().map(neighbour)
     }
 
-    /// For each axis, from whom and to whom data moves by so many cells.
+    /// For each axis, the ranks that data comes from and goes to when all ranks shift it by `displacement`
+    /// cells.
     pub fn shifts(&self, displacement: i32) -> impl Iterator<Item = Shift> + '_ {
         (0..self.shape().axes()).map(move |axis| {
             let (source, destination) = self.shift(axis, displacement).unwrap_or_default();
@@ -168,7 +169,8 @@ impl Cartesian {
     /// The grid of those cells that differ from this one's only along the axes that are kept. Collective.
     ///
     /// # Errors
-    /// As [`Communicator::keep_axes`].
+    /// [`Class::Argument`] where `keep` has not an entry for each axis, [`Class::NotSame`] where members keep
+    /// different axes; a lost member.
     pub fn keep_axes(&self, keep: &[bool]) -> Result<Cartesian> {
         self.communicator.keep_axes(keep).map(|communicator| Cartesian { communicator })
     }

@@ -146,7 +146,7 @@ struct Inner {
 /// What is known of a message that was received or probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Who sent it.
+    /// The rank that sent the message.
     pub source: Rank,
     /// Its tag.
     pub tag: i32,
@@ -376,7 +376,7 @@ impl Communicator {
         lock(&self.inner.name).clone()
     }
 
-    /// Gives it another name.
+    /// Gives the communicator another name (MPI 5.0 §7.8); an empty one takes its name away.
     pub fn rename(&self, name: &str) {
         let name = (!name.is_empty()).then(|| name.into());
         *lock(&self.inner.name) = name;
@@ -403,7 +403,7 @@ impl Communicator {
         }
     }
 
-    /// This communicator and this rank, as messages to people begin.
+    /// The label of this communicator and this rank, as messages to people begin.
     #[must_use]
     pub fn place(&self) -> String {
         let mut place = self.label();

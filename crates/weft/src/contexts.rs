@@ -122,7 +122,7 @@ pub(crate) fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// The same for a text.
+/// A number as good as random from a text.
 pub(crate) fn mix_text(text: &str) -> u64 {
     text.bytes().fold(text.len() as u64, |sum, byte| mix(sum ^ u64::from(byte)))
 }

@@ -45,11 +45,11 @@ pub struct Group {
 /// How two groups compare (MPI 5.0 §7.3.1), from alike to unlike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Comparison {
-    /// The same members in the same order.
+    /// Both groups have the same members in the same order.
     Identical,
-    /// The same members in another order.
+    /// Both groups have the same members, in different orders.
     Similar,
-    /// Other members.
+    /// One group has a member that the other has not.
     Unequal,
 }
 
@@ -106,7 +106,7 @@ impl Group {
         self.members.size()
     }
 
-    /// Whether it has no members.
+    /// Whether the group has no members.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -144,7 +144,8 @@ impl Group {
         self.iter()
     }
 
-    /// The rank here of a member of another group (MPI 5.0 §7.3.1).
+    /// The rank in `to` of the member with rank `rank` in this group (MPI 5.0 §7.3.1); `None` where there is
+    /// none.
     #[must_use]
     pub fn translate(&self, rank: Rank, to: &Group) -> Option<Rank> {
         to.rank(self.peer(rank)?)
@@ -156,13 +157,13 @@ impl Group {
         self.members.fingerprint()
     }
 
-    /// The same in a form that answers quickest, for a group that messages go by.
+    /// This group in the form that answers quickest, for a group that messages go by.
     #[must_use]
     pub(crate) fn settled(&self) -> Group {
         self.plain().clone()
     }
 
-    /// The same group, with no ranks to be left out.
+    /// This group as runs or a list, with no ranks to be left out.
     fn plain(&self) -> &Group {
         match &self.members {
             Members::Without(without) => without.expanded(),
@@ -203,7 +204,7 @@ impl Group {
 }
 
 impl PartialEq for Group {
-    /// The same members in the same order.
+    /// Whether both groups have the same members in the same order.
     fn eq(&self, other: &Group) -> bool {
         self.is_identical(other)
     }
@@ -213,7 +214,7 @@ impl Eq for Group {}
 
 impl BitOr for &Group {
     type Output = Group;
-    /// See [`Group::union`].
+    /// The members of either group: [`Group::union`].
     fn bitor(self, other: &Group) -> Group {
         self.union(other)
     }
@@ -221,7 +222,7 @@ impl BitOr for &Group {
 
 impl BitAnd for &Group {
     type Output = Group;
-    /// See [`Group::intersection`].
+    /// The members of both groups: [`Group::intersection`].
     fn bitand(self, other: &Group) -> Group {
         self.intersection(other)
     }
@@ -229,7 +230,7 @@ impl BitAnd for &Group {
 
 impl Sub for &Group {
     type Output = Group;
-    /// See [`Group::difference`].
+    /// The members of this group that are not in the other one: [`Group::difference`].
     fn sub(self, other: &Group) -> Group {
         self.difference(other)
     }

@@ -50,8 +50,8 @@ pub fn measure(world: &Communicator, other: Rank, config: &Config, effort: Effor
     }
 }
 
-/// One way of an empty message between rank 0 of `world` and another one, who both must call: the least of
-/// some runs.
+/// The time of one way of an empty message between rank 0 of `world` and rank `other`, in nanoseconds: the
+/// least of some runs. Both ranks must call.
 ///
 /// # Errors
 /// What kept them from it.

@@ -312,7 +312,7 @@ impl Process {
         ready.unwrap_or_default()
     }
 
-    /// The same, waiting until there is one.
+    /// Waits until one of the requests is over, then the positions of those that are; `None` counts as over.
     #[must_use]
     pub fn wait_ready(&self, requests: &[Option<RequestId>]) -> Vec<usize> {
         let waits_for =
@@ -322,7 +322,8 @@ impl Process {
         })
     }
 
-    /// As [`Process::wait_ready`], and no longer than until somebody sets `woken` and rings.
+    /// Waits until one of the requests is over, or until another thread sets `woken` and rings, then the
+    /// positions of those that are over; `None` counts as over.
     pub(crate) fn wait_ready_or(&self, requests: &[Option<RequestId>], woken: &AtomicBool) -> Vec<usize> {
         self.until(|engine| {
             let ready = self.over(engine, requests);

@@ -57,7 +57,8 @@ impl Scattered {
     /// `count` elements that come to stand in `span`, the bytes of [`Datatype::span`].
     ///
     /// # Errors
-    /// As for [`Gathered::new`].
+    /// [`Class::Count`] where the elements are too many, [`Class::Buffer`] where `span` is too short for
+    /// them.
     pub fn new(datatype: &Datatype, count: i64, span: UserMemory) -> Result<Scattered> {
         let bytes = checked_bytes(datatype, count, span.bytes())?;
         Ok(Scattered { datatype: datatype.clone(), count, span, bytes })

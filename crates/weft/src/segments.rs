@@ -74,10 +74,11 @@ impl<T> Segments<T> {
 }
 
 impl Communicator {
-    /// As [`Communicator::gather`], also with blank ranks.
+    /// Brings every rank's values to the root, as one segment for each rank that lives; `None` at the other
+    /// ranks (MPI 5.0 §6.5). Ranks may be blank: they have no segment.
     ///
     /// # Errors
-    /// [`Class::Root`], also for a blank one.
+    /// [`Class::Root`], also for a blank one; a lost peer.
     pub fn gather_segments<T: Datatype>(&self, values: &[T], root: Rank) -> Result<Option<Segments<T>>> {
         self.check_root(root)?;
         self.check(|| format!("gather, root {}, {}", root.0, crate::typed::amount::<T>(values.len())))?;
@@ -89,10 +90,11 @@ impl Communicator {
         Ok(here.then(|| self.segments(all, values.len())))
     }
 
-    /// As [`Communicator::all_gather`], also with blank ranks.
+    /// Brings every rank's values to every rank, as one segment for each rank that lives (MPI 5.0 §6.7).
+    /// Ranks may be blank: they have no segment.
     ///
     /// # Errors
-    /// See [`Communicator::barrier`].
+    /// A lost peer.
     pub fn all_gather_segments<T: Datatype>(&self, values: &[T]) -> Result<Segments<T>> {
         self.check(|| format!("all_gather, {}", crate::typed::amount::<T>(values.len())))?;
         let bytes = values.len() * value_bytes::<T>();
@@ -101,7 +103,8 @@ impl Communicator {
         Ok(self.segments(all, values.len()))
     }
 
-    /// As [`Communicator::all_to_all`], also with blank ranks: what is for those is not read.
+    /// Sends the i-th part of `values` to rank i, and returns what came, as one segment for each rank that
+    /// lives (MPI 5.0 §6.8). Ranks may be blank: the values for them are not read, and they have no segment.
     ///
     /// # Errors
     /// [`Class::Count`] where the values cannot be dealt out evenly to all ranks, the blank ones too.

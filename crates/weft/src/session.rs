@@ -46,7 +46,7 @@ struct Job {
 
 impl Session {
     /// Joins the job that the environment describes; the calling thread does all the calls. A process can do
-    /// so once; whoever else wants a session asks this one for [another](Session::another).
+    /// so once; for another session, ask this one for [another](Session::another).
     ///
     /// # Errors
     /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
@@ -54,18 +54,21 @@ impl Session {
         Session::start_for(Threads::One)
     }
 
-    /// The same, for calls from one thread or from many.
+    /// Joins the job that the environment describes, for calls from one thread or from many, as `threads`
+    /// says. A process can do so once; for another session, ask this one for [another](Session::another).
     ///
     /// # Errors
-    /// As [`Session::start`].
+    /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
     pub fn start_for(threads: Threads) -> Result<Session> {
         Session::start_with(&Config::from_environment()?, threads)
     }
 
-    /// The same with settings of one's own.
+    /// Joins the job that the environment describes, with the settings of `config` and for calls from one
+    /// thread or from many, as `threads` says. A process can do so once; for another session, ask this one
+    /// for [another](Session::another).
     ///
     /// # Errors
-    /// As [`Session::start`].
+    /// When the environment describes a job that cannot be joined, or resources are missing: with the remedy.
     pub fn start_with(config: &Config, threads: Threads) -> Result<Session> {
         let manager = Manager::from_environment(&config.manager)
             .map_err(|error| Error::of_text(Class::Other, &error.to_string()))?;
@@ -212,7 +215,8 @@ impl Session {
         Arc::into_inner(self.job).map_or(Ok(()), |mut job| job.leave())
     }
 
-    /// The same without waiting for the others, who may go on: what is under way is sent first.
+    /// Ends the session without waiting for other processes, which may go on. The last session of the process
+    /// leaves the job; what is under way is sent first.
     pub fn depart(self) {
         if let Some(mut job) = Arc::into_inner(self.job) {
             job.left = true;
@@ -290,10 +294,15 @@ pub fn run_threads<R: Send>(
     run_threads_for(Threads::One, ranks, config, body)
 }
 
-/// The same for ranks that begin threads of their own, where `threads` allows it.
+/// Runs `ranks` ranks as threads of this process, each with a session of its own, and returns what they
+/// return, by rank. Ranks may begin threads of their own, where `threads` allows it. For tests and for
+/// programs that want ranks without a launcher.
 ///
 /// # Errors
-/// As [`run_threads`].
+/// What went wrong at the start of the first rank that could not start.
+///
+/// # Panics
+/// When a rank panics.
 pub fn run_threads_for<R: Send>(
     threads: Threads,
     ranks: u32,

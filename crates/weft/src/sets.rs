@@ -62,7 +62,7 @@ impl ProcessSets {
         self.sets.iter()
     }
 
-    /// How many there are.
+    /// How many process sets there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.len()

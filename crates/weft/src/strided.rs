@@ -10,7 +10,7 @@ use crate::scattered::{Gathered, Scattered};
 use crate::typed::{Begins, Begun, check_tag};
 use crate::values::{compiled, refused, spread};
 
-/// Some values of a slice: blocks of them, one every so many (MPI 5.0 §5.1.2, MPI_Type_vector).
+/// Some values of a slice: blocks of them at a fixed stride (MPI 5.0 §5.1.2, MPI_Type_vector).
 ///
 /// ```
 /// use weft::{Config, Rank, Strided, StridedMut, run_threads};
@@ -36,7 +36,7 @@ pub struct Strided<'a, T> {
     shape: Blocks,
 }
 
-/// As [`Strided`], to be written.
+/// Some values of a slice, to be written: blocks of them at a fixed stride (MPI 5.0 §5.1.2, MPI_Type_vector).
 #[derive(Debug)]
 pub struct StridedMut<'a, T> {
     values: &'a mut [T],
@@ -102,10 +102,10 @@ impl<'a, T: Datatype> Strided<'a, T> {
 }
 
 impl<'a, T: Datatype> StridedMut<'a, T> {
-    /// As [`Strided::new`].
+    /// Blocks of `block` values, one every `stride`, as many as end inside the slice.
     ///
     /// # Errors
-    /// As [`Strided::new`].
+    /// [`Class::Argument`] where blocks are empty or overlap.
     pub fn new(values: &'a mut [T], block: usize, stride: usize) -> Result<StridedMut<'a, T>> {
         let shape = Blocks::of(values.len(), block, stride)?;
         Ok(StridedMut { values, shape })
@@ -128,7 +128,7 @@ impl Communicator {
     /// Sends values that stand apart. The receiver may take them as a row, or spread them otherwise.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// [`Class::Rank`], [`Class::Tag`], or that the peer is gone.
     pub fn send_strided<T: Datatype>(&self, values: Strided<'_, T>, to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
         let datatype = values.shape.datatype::<T>()?;
@@ -139,7 +139,8 @@ impl Communicator {
     /// Receives values to places that stand apart; what lies between them stays.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`].
+    /// [`Class::Truncated`] where the message is longer; [`Class::Rank`]; [`Class::Type`] where the message
+    /// does not end with a whole value; a lost peer.
     pub fn receive_strided<T: Datatype>(
         &self,
         room: StridedMut<'_, T>,
@@ -175,7 +176,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// As [`Strided::new`] and [`Communicator::isend`].
+    /// [`Class::Argument`] where blocks are empty or overlap; [`Class::Rank`], [`Class::Tag`], or that the
+    /// peer is gone. The vector comes back with the error.
     pub fn isend_strided<T: Datatype>(
         &self,
         values: Vec<T>,
@@ -198,9 +200,9 @@ impl Communicator {
     /// [`Communicator::isend_strided`].
     ///
     /// # Errors
-    /// As [`StridedMut::new`] and [`Communicator::ireceive`]; the vector comes back with the error, and
-    /// [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the receive fails
-    /// later.
+    /// [`Class::Argument`] where blocks are empty or overlap; [`Class::Rank`]. The vector comes back with the
+    /// error, and [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the
+    /// receive fails later.
     pub fn ireceive_strided<T: Datatype>(
         &self,
         values: Vec<T>,

@@ -29,7 +29,7 @@ impl Communicator {
     /// Sends `values`, and returns when their receive has begun.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// [`Class::Rank`], [`Class::Tag`], or that the peer is gone.
     pub fn send_synchronous<T: Datatype>(&self, values: &[T], to: Rank, tag: i32) -> Result<()> {
         check_tag(tag)?;
         let outbound = outbound(values)?;
@@ -51,7 +51,8 @@ impl Communicator {
     /// Receives a message as something that makes room for all of it: a vector, a boxed slice, a string.
     ///
     /// # Errors
-    /// As [`Communicator::receive`]; [`Class::Type`] where bytes are no text.
+    /// [`Class::Rank`]; [`Class::Type`] where the message does not end with a whole value, or bytes are no
+    /// text; a lost peer.
     pub fn recv<R: FromMessage>(
         &self,
         from: impl Into<Option<Rank>>,
@@ -113,7 +114,7 @@ impl Communicator {
     /// Begins to send a vector, which comes back when it is sent.
     ///
     /// # Errors
-    /// As [`Communicator::send`]; the vector comes back with the error.
+    /// [`Class::Rank`], [`Class::Tag`], or that the peer is gone; the vector comes back with the error.
     pub fn isend<T: Datatype>(&self, values: Vec<T>, to: Rank, tag: i32) -> Begins<T> {
         self.begin_on(values, |values| {
             check_tag(tag)?;
@@ -252,8 +253,7 @@ impl Communicator {
     /// Brings everybody's values to everybody, in rank order (MPI 5.0 §6.7).
     ///
     /// # Errors
-    /// See [`Communicator::barrier`]; [`Class::Rank`] where ranks are blank: see
-    /// [`Communicator::all_gather_segments`].
+    /// A lost peer; [`Class::Rank`] where ranks are blank: see [`Communicator::all_gather_segments`].
     pub fn all_gather<T: Datatype>(&self, values: &[T]) -> Result<Vec<T>> {
         self.complete(self.all_gather_segments(values)?, "all_gather_segments")
     }

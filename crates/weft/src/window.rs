@@ -64,7 +64,7 @@ pub enum Flavor {
     Create,
     /// The library allocated it.
     Allocate,
-    /// It is attached and detached while the window is there.
+    /// The program attaches and detaches memory while the window is there.
     Dynamic,
     /// The members share it.
     Shared,
@@ -104,15 +104,19 @@ impl Window {
     /// can map it. Collective.
     ///
     /// # Errors
-    /// As [`Window::create`]; [`Class::NoMemory`] at all members where one has too little.
+    /// [`Class::Displacement`] where `unit` is 0; [`Class::Communicator`] for one of two groups;
+    /// [`Class::NoMemory`] at all members where one has too little; a lost member.
     pub fn allocate(comm: &Communicator, bytes: usize, unit: usize) -> Result<Window> {
         Window::allocate_aligned(comm, Extent { bytes, unit }, CACHE_LINE_BYTES)
     }
 
-    /// The same with an alignment of one's own, a power of two.
+    /// A window on memory that the library allocates (MPI 5.0 §12.2.2), aligned to `alignment_bytes`, a power
+    /// of two, where the other processes of the node can map it. Collective.
     ///
     /// # Errors
-    /// As [`Window::allocate`]; [`Class::Size`] where no memory is so large and so aligned.
+    /// [`Class::Size`] where no memory is so large and so aligned; [`Class::Displacement`] where the unit is
+    /// 0; [`Class::Communicator`] for one of two groups; [`Class::NoMemory`] at all members where one has too
+    /// little; a lost member.
     pub fn allocate_aligned(comm: &Communicator, extent: Extent, alignment_bytes: usize) -> Result<Window> {
         // No bytes have an address of their own all the same.
         let layout = Layout::from_size_align(extent.bytes.max(1), alignment_bytes)
@@ -126,14 +130,14 @@ impl Window {
     /// Collective.
     ///
     /// # Errors
-    /// As [`Window::create`].
+    /// [`Class::Communicator`] for one of two groups; a lost member.
     pub fn create_dynamic(comm: &Communicator) -> Result<Window> {
         let extent = Extent { bytes: 0, unit: 1 };
         let founding = Founding::begin(comm, extent)?;
         founding.conclude(extent, Ok(Memory::Attached(Mutex::default())))
     }
 
-    /// How it came to its memory.
+    /// How the window came to its memory.
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         match &self.memory {
@@ -261,13 +265,13 @@ impl Window {
         lock(&self.name).clone()
     }
 
-    /// Gives it another name.
+    /// Gives the window another name (MPI 5.0 §7.8).
     pub fn rename(&self, name: &str) {
         name.clone_into(&mut lock(&self.name));
         self.comm.rename(name);
     }
 
-    /// This window and this rank, as messages to people begin.
+    /// The label of this window and this rank, as messages to people begin.
     #[must_use]
     pub fn place(&self) -> String {
         self.comm.place()
@@ -277,10 +281,10 @@ impl Window {
         &self.attributes
     }
 
-    /// Compares collective calls, as [`Communicator::check`] does.
+    /// With checks on, compares what the members have called, as [`Communicator::check`] does. Collective.
     ///
     /// # Errors
-    /// See there.
+    /// [`Class::NotSame`] at all members, with what each of them called; a lost peer.
     pub fn check(&self, call: impl FnOnce() -> String) -> Result<()> {
         self.comm.latest().check(call)
     }
@@ -346,7 +350,7 @@ impl Window {
         Ok(())
     }
 
-    /// Whether it may be freed now.
+    /// Sees to it that the window is not locked; `why` says in the error what cannot be done where it is.
     ///
     /// # Errors
     /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
@@ -359,17 +363,17 @@ impl Window {
         Error::new(Class::RmaSync, format!("{}: {why}", self.place()))
     }
 
-    /// Frees it, when all members do (MPI 5.0 §12.2.5). Collective.
+    /// Frees the window, when all members do (MPI 5.0 §12.2.5). Collective.
     ///
     /// # Errors
-    /// As [`Window::leave`].
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
     pub fn free(self) -> Result<()> {
         self.leave()
     }
 
-    /// The same for one that others hold, too: waits for all members, after which nobody reaches the others'
-    /// memory any more; that of this process goes with the last holder. Nobody waits for members that have
-    /// failed.
+    /// Frees a window that has other holders in this process, too, when all members do (MPI 5.0 §12.2.5):
+    /// waits for all members, after which nobody reaches the others' memory any more; that of this process
+    /// goes with the last holder. Nobody waits for members that have failed. Collective.
     ///
     /// # Errors
     /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].

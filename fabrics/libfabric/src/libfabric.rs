@@ -67,11 +67,11 @@ pub struct Settings {
     pub library: Option<OsString>,
     /// The provider, by its whole name; the library's first that goes to other hosts where it is `None`.
     pub provider: Option<String>,
-    /// How many processes the job has. Who claims a number beyond is not heard.
+    /// How many processes the job has. Frames of a process that claims a higher number are ignored.
     pub peers: u32,
     /// Cards that may be used, by the names of their domains; all where it is `None`.
     pub domains: Option<Vec<String>>,
-    /// Over how many cards large messages go, where there are so many: at most 4, and zero is one.
+    /// Over how many network cards large messages go, at most 4 and no more than there are; zero means one.
     pub rails: usize,
     /// Where this process is among the cards of its host.
     pub around: Around,
@@ -95,10 +95,12 @@ impl Libfabric {
         Libfabric::open_with(here, library, settings)
     }
 
-    /// The same, with a library that is loaded already.
+    /// Opens the fabric of the process `here` with a library that is loaded already: asks it for providers
+    /// and opens an endpoint. Takes up to some hundreds of milliseconds.
     ///
     /// # Errors
-    /// As for [`Libfabric::open`].
+    /// [`Fault::System`] where there is no provider or no endpoint, [`Fault::Resources`] where memory is
+    /// short; with the remedy.
     pub fn open_with(here: Peer, library: Library, settings: &Settings) -> Result<Libfabric, FabricError> {
         let provider = settings.provider.as_deref();
         let offers = survey::offers(library, settings)
@@ -144,7 +146,8 @@ impl Libfabric {
         }
     }
 
-    /// Somebody else knows that the peer has ended in good order: nothing that goes there is waited for.
+    /// Notes that the peer has ended in good order, as a caller has learned elsewhere: nothing that goes to
+    /// it is waited for.
     pub fn let_go(&mut self, peer: Peer) {
         if let Some(index) = self.known(peer) {
             self.links[index as usize].has_left = true;
@@ -176,7 +179,8 @@ impl Libfabric {
         self.known(peer).is_some_and(|index| self.links[index as usize].is_open())
     }
 
-    /// Somebody else knows that the peer has ended: whatever goes there or comes from there ends, too.
+    /// Notes that the peer has ended, as a caller has learned elsewhere: all transfers to it and from it end,
+    /// too.
     pub fn lose(&mut self, peer: Peer, error: FabricError) {
         if let Some(index) = self.known(peer) {
             self.fail(index, error);

@@ -60,7 +60,7 @@ impl Rails {
 
 /// What a frame is for besides the engine.
 pub(crate) enum Taken {
-    /// It was for the engine, or nothing.
+    /// The frame was for the engine, or nothing is to be done about it.
     Whole,
     /// The peer tells where it is.
     Card(Vec<u8>),
@@ -90,7 +90,7 @@ pub(crate) enum Turn {
     Now,
     /// Others must come before.
     Later,
-    /// It came before, or so far ahead that it cannot be.
+    /// The message came before, or is so far ahead that no peer can have sent it.
     Never,
 }
 
@@ -203,7 +203,9 @@ impl Link {
         self.take_other(frame, payload, sink)
     }
 
-    /// The same for all but whole messages.
+    /// Takes a frame from this peer that is not a whole message in its turn: a card, a farewell, keys, or a
+    /// long message or a piece of it. Nothing is done with it where this link is closed; [`Taken::Wrong`]
+    /// where the peer may not send it now.
     fn take_other(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
         if !self.is_open() {
             return Taken::Whole;

@@ -201,7 +201,7 @@ impl Libfabric {
     }
 }
 
-/// The same atomic in libfabric's words.
+/// `atomic`, on `count` elements, in libfabric's words.
 fn translate(atomic: Atomic, count: usize) -> sys::Atomic {
     let change = match atomic.change {
         Change::Min => sys::Change::Min,

@@ -6,8 +6,8 @@ use crate::port::SLOT_BYTES;
 /// How long a message may be that ofi_rxm sends at once, in bytes: libfabric reads it when it is loaded, in
 /// each process. A connection between two that have read different numbers is refused.
 pub const PACKET_VARIABLE: &str = "FI_OFI_RXM_BUFFER_SIZE";
-/// The best for it: a message of 16 KiB goes at once with what stands before it. It is 16 KiB where nothing
-/// is said.
+/// The best value of [`PACKET_VARIABLE`]: a message of 16 KiB goes at once with its frame. The provider takes
+/// 16 KiB where the variable is not set.
 pub const PACKET_BYTES: usize = SLOT_BYTES + 64;
 
 /// What libfabric takes a value of [`PACKET_VARIABLE`] for. It reads numbers by C's `strtol` with base 0:

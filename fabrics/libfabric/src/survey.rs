@@ -23,7 +23,7 @@ pub struct Survey {
     pub near: Vec<Near>,
     /// The one that a process would take that is bound as this one is.
     pub chosen: Option<Found>,
-    /// Those that would help it with large messages.
+    /// The offers that would help the chosen one with large messages.
     pub rails: Vec<Found>,
 }
 
@@ -77,10 +77,10 @@ impl Survey {
         Survey::with(library.map_err(|error| trouble::no_library(&error))?, settings)
     }
 
-    /// The same, with a library that is loaded already.
+    /// Looks at what a job with these settings would find by a library that is loaded already.
     ///
     /// # Errors
-    /// As for [`Survey::make`].
+    /// What the library says where it cannot be asked, with the remedy. That nothing is offered is no error.
     pub fn with(library: Library, settings: &Settings) -> Result<Survey, FabricError> {
         let provider = settings.provider.as_deref();
         let cannot_ask = |error| trouble::cannot_open(provider.unwrap_or("(any)"), &error);
@@ -187,7 +187,7 @@ pub enum Nature {
 }
 
 impl Nature {
-    /// That of a way, by the names of its provider and network. Those that stand on others, as
+    /// The nature of an offer, by the names of its provider and network. Providers that stand on others, as
     /// `verbs;ofi_rxm`, name the lowest first; psm3 works over sockets too, and says so in the name of the
     /// network.
     #[must_use]

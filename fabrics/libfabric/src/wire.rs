@@ -63,7 +63,8 @@ impl Frame {
         bytes
     }
 
-    /// The same, and the length of a message that comes in pieces.
+    /// The encoded frame of a message that comes in pieces, followed by the length of that message: `bytes`
+    /// as 8 bytes, little-endian.
     pub(crate) fn encode_long(&self, bytes: usize) -> [u8; FRAME_BYTES + LENGTH_BYTES] {
         let mut long = [0; FRAME_BYTES + LENGTH_BYTES];
         long[..FRAME_BYTES].copy_from_slice(&self.encode());

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use crate::system;
 
-/// Makes such a file. That it is never executed must be said where the kernel knows of it (6.3 and later),
-/// and some refuse to make one that could be.
+/// Makes a file without a name. That it is never executed must be said where the kernel knows of it (6.3 and
+/// later), and some refuse to make one that could be.
 pub fn anonymous(name: &CStr) -> Result<OwnedFd, Errno> {
     memfd(name).or_else(|errno| match is_refusal(errno) {
         true => FOLDERS.iter().find_map(|folder| unnamed(Path::new(folder))).ok_or(errno),

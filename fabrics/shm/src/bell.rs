@@ -50,7 +50,7 @@ impl Bell for ShmBell {
     }
 }
 
-/// Wakes all who sleep in `process_slot`.
+/// Wakes all threads that sleep on the bell of `process_slot`.
 #[cold]
 pub fn wake(memory: &impl Memory, process_slot: ProcessSlot) {
     // No error is possible that a retry would mend.

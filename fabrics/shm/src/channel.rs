@@ -1,23 +1,23 @@
 //! The channel of a pair: all that two processes of a node send each other, in one order for each direction.
 //!
-//! A short message is one slot: the one of the [single-slot channel](Mailbox), which both write in turn,
-//! where its sender has the turn there, and else the next line of the sender's [ring](crate::ring). What is
-//! longer stands on a large-message buffer of the pair or in the ring's data area, and lines of the ring
-//! announce it. The lines of a ring are numbered, and a message in the single-slot channel says how many
+//! A short message is one slot: the one of the [single-slot channel](crate::single_slot), which both write in
+//! turn, where its sender has the turn there, and else the next line of the sender's [ring](crate::ring).
+//! What is longer stands on a large-message buffer of the pair or in the ring's data area, and lines of the
+//! ring announce it. The lines of a ring are numbered, and a message in the single-slot channel says how many
 //! lines go before it: so whoever receives knows which of the two comes next.
 
 use fabric::{Header, Looked, Payload, Posted, UserMemory};
 
 use crate::layout::{LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, Layout};
 use crate::memory::Memory;
-use crate::ring::{Consumer, Look, Producer, Wild, whole};
+use crate::ring::{Consumer, Look, Producer, ProtocolViolation, whole};
 use crate::single_slot::SingleSlotChannel;
 
 /// One side's view of a channel.
 pub struct Channel {
     /// What goes out.
     pub producer: Producer,
-    /// What comes in.
+    /// The reader's side of the ring from the peer.
     pub consumer: Consumer,
     /// What goes both ways.
     pub single_slot: SingleSlotChannel,
@@ -79,14 +79,14 @@ impl Channel {
     /// `write` makes where the receiver reads it; whole, or not at all.
     ///
     /// # Errors
-    /// [`ProtocolViolation`] when the reader's progress is impossible.
+    /// [`Wild`] when the reader's progress is impossible.
     pub fn post_made(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
-    ) -> Result<Posted, Wild> {
+    ) -> Result<Posted, ProtocolViolation> {
         if !self.takes_short_message(bytes) {
             return self.producer.post_made(memory, header, bytes, write);
         }
@@ -170,16 +170,18 @@ impl Channel {
     /// # Errors
     /// What it is, in the latter case.
     #[cold]
-    pub fn strange(&self, memory: &impl Memory) -> Result<(), Wild> {
+    pub fn strange(&self, memory: &impl Memory) -> Result<(), ProtocolViolation> {
         if let Look::Wild(found) = self.consumer.look(memory) {
             return Err(self.consumer.out_of_turn(found));
         }
         match (self.single_slot.look(memory), self.consumer.look(memory)) {
             (Look::Wild(found), _) => Err(self.single_slot.out_of_turn(found)),
-            (Look::Ready, Look::Nothing) if !self.is_short_message_next(memory) => Err(Wild::Order {
-                lines_before: self.single_slot.lines_before(memory),
-                lines_passed: self.consumer.lines_passed() as u16,
-            }),
+            (Look::Ready, Look::Nothing) if !self.is_short_message_next(memory) => {
+                Err(ProtocolViolation::Order {
+                    lines_before: self.single_slot.lines_before(memory),
+                    lines_passed: self.consumer.lines_passed() as u16,
+                })
+            }
             _ => Ok(()),
         }
     }

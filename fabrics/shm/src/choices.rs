@@ -25,7 +25,8 @@ impl Ways {
     #[doc(hidden)]
     pub const COPIES: Ways = Ways { head_start_ns: 1e9, copied_byte_ns: 1.0, read_byte_ns: 0.0 };
 
-    /// A longer message is read in any case.
+    /// The longest message, in bytes, that a sender may copy beyond the eager limit; a longer one goes by
+    /// rendezvous.
     pub const COPIED_BYTES_MAX: usize = 256 << 10;
 
     /// What copies and reads cost where the receiver sends as well, as is often so with chunked eager
@@ -100,7 +101,7 @@ impl EagerOrRead {
         self.0.is_timed(COPIED)
     }
 
-    /// A message of so many bytes was copied in that time.
+    /// Notes that a message of `bytes` bytes was copied in `ns` nanoseconds.
     pub fn timed(&mut self, bytes: usize, ns: f64) {
         self.0.took(COPIED, (ns / bytes as f64) as f32);
     }
@@ -124,12 +125,13 @@ const PUSHED: Alternative = Alternative::Second;
 const LENGTHS: SizeClasses = SizeClasses { from: Ways::COPIED_BYTES_MAX + 1, count: 4 };
 
 impl PullOrPush {
-    /// Whether the next message of so many bytes is to be pushed.
+    /// Whether the next message of `bytes` bytes is to be pushed by its sender.
     pub fn rather_pushed(&mut self, bytes: usize) -> bool {
         self.tuner(bytes).is_some_and(|tuner| tuner.choose() == PUSHED)
     }
 
-    /// Both sides have pulled and brought so many bytes in that time.
+    /// Notes that a message of `bytes` bytes was copied by both sides in `ns` nanoseconds: pulled by the
+    /// receiver, and brought by the sender.
     pub fn pulled(&mut self, bytes: usize, ns: f64) {
         self.took(PULLED, bytes, ns);
     }

@@ -37,16 +37,17 @@ pub fn admit_readers() {
     let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
 }
 
-/// Whether this process may read the memory of `sitter`: reads its probe, and sees whether it is the right
-/// one.
+/// Whether this process may read the memory of `slot_owner`: reads the 8 bytes of its probe, and compares
+/// them with the value that the slot owner has published.
 pub fn can_read(slot_owner: &SlotOwner) -> bool {
     try_read(slot_owner).is_ok()
 }
 
-/// The same, with the reason.
+/// Reads the 8 bytes of the probe of `slot_owner`, and compares them with the value that the slot owner has
+/// published. Ok where this process may read that memory.
 ///
 /// # Errors
-/// What came instead of the right word.
+/// [`Refusal::System`] where the kernel refuses the read, [`Refusal::Another`] where the word is another one.
 pub fn try_read(slot_owner: &SlotOwner) -> Result<(), Refusal> {
     let room = Heap::new(size_of::<u64>());
     read(slot_owner.pid, slot_owner.probe_address, &mut room.memory()).map_err(Refusal::System)?;
@@ -113,7 +114,8 @@ pub fn read(pid: u32, address: u64, into: &mut UserMemory) -> Result<(), Errno> 
 /// Writes `from` to `address` of process `pid`. The address is the peer's claim, and the kernel checks it.
 ///
 /// # Errors
-/// As for [`read`]; then nothing can be said of the bytes over there.
+/// What the kernel says: `PERM` where it refuses, `SRCH` where the process is gone, `FAULT` where nothing is
+/// mapped there. Then nothing can be said of the bytes at `address`.
 pub fn write(pid: u32, address: u64, from: Payload<'_>) -> Result<(), Errno> {
     let mut done = 0;
     while done < from.bytes() {

@@ -68,7 +68,8 @@ impl CooperativeCopy {
         }
     }
 
-    /// Ends the transfer for whoever would claim more; whether the other side, at the back, had claimed any.
+    /// Ends the transfer: neither side claims a part any more. The answer is whether the sender, at the back,
+    /// had claimed any.
     pub fn close(&self, memory: &impl Memory) -> bool {
         let over = u32::from(self.ticket) << 16 | 0xffff;
         let seen = memory.word(self.ring_at + RING_CURSOR).swap(over, Ordering::AcqRel);
@@ -96,7 +97,8 @@ pub enum End {
     Back,
 }
 
-/// A smaller part costs more in calls than it gains in balance.
+/// The length, in bytes, of a part that one side copies at a time in a cooperative copy; smaller parts cost
+/// more in calls than they gain in balance.
 const PART_BYTES: usize = 128 << 10;
 /// The cursor counts in 8 bits, from either end.
 const PARTS_MAX: u32 = 128;

@@ -48,9 +48,9 @@ pub struct FailureLogWriter {
 
 /// How those who sleep hear that something was written.
 enum Rings {
-    /// They share memory, and their bells are rung.
+    /// The ranks share memory, and their bells are rung.
     Seats(Segment),
-    /// They watch a pipe, which nobody but the launcher reads.
+    /// The ranks watch a pipe, which nobody but the launcher reads.
     Pipe { reader: OwnedFd, writer: OwnedFd },
 }
 
@@ -112,7 +112,7 @@ impl FailureLog {
             futex::wait_bitset(self.memory.word(0), futex::Flags::empty(), count, None, sleeper_bit(sleeper));
     }
 
-    /// Wakes who sleeps here, and perhaps others; one that is about to sleep hears nothing of it.
+    /// Wakes the process `sleeper`, and perhaps others; a process that is about to sleep hears nothing of it.
     pub fn rouse(&self, sleeper: Peer) {
         let all = i32::MAX as u32;
         let _ = futex::wake_bitset(self.memory.word(0), futex::Flags::empty(), all, sleeper_bit(sleeper));
@@ -203,8 +203,8 @@ impl FailureLogWriter {
         std::iter::once(self.file()).chain(pipe)
     }
 
-    /// Writes down that a process has ended, and wakes who sleeps. One that stands there is not written
-    /// again.
+    /// Writes down that a process has ended, and wakes who sleeps. A process that stands in the log is not
+    /// written again.
     pub fn write(&mut self, peer: Peer) {
         let memory = &self.failure_log.memory;
         let count = self.failure_log.count();

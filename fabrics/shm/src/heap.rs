@@ -35,7 +35,7 @@ struct Blocks {
     bytes: u64,
     /// What is taken: where each block ends, by where it begins in the file.
     taken: BTreeMap<u64, u64>,
-    /// The same blocks by their address.
+    /// The taken blocks, by the address at which each is mapped in this process.
     mapped: BTreeMap<usize, Block>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct Window {
 pub(crate) enum Unread {
     /// The place is none of that peer's heap.
     Stray,
-    /// It cannot be mapped.
+    /// The block cannot be mapped.
     Refused,
 }
 

@@ -65,7 +65,7 @@ pub struct RingShape {
 }
 
 impl Layout {
-    /// The layout for `seats` process slots; `None` where there are none or too many.
+    /// The layout for `process_slots` process slots; `None` where there are none or too many.
     pub fn new(process_slots: u32) -> Option<Layout> {
         let (_, data_bytes) =
             *SHAPES.iter().find(|(process_slots_max, _)| process_slots <= *process_slots_max)?;
@@ -78,7 +78,7 @@ impl Layout {
         })
     }
 
-    /// The same without heaps.
+    /// This layout without heaps: process slots, rings and collective segments stay where they are.
     pub fn without_heaps(self) -> Layout {
         Layout { heap_bytes: 0, ..self }
     }
@@ -260,7 +260,7 @@ const _: () = assert!(LINE_BYTES_MAX == LINE - COLLECTIVE_SEGMENT_PAYLOAD);
 /// A slot, with as many lines that no other one is in.
 pub const COLLECTIVE_SEGMENT_ENTRY_BYTES: usize = COLLECTIVE_SEGMENT_PAYLOAD + SLOT_BYTES_MAX;
 const _: () = assert!(COLLECTIVE_SEGMENT_ENTRY_BYTES.is_multiple_of(LINE));
-/// A place: a pair of lines that says how far its member is ([`BOARD_STANDS`]), and the entries.
+/// A place: a pair of lines that says how far its member is ([`COLLECTIVE_SEGMENT_STANDS`]), and the entries.
 pub const COLLECTIVE_SEGMENT_PLACE_BYTES: usize = 2 * LINE + DEPTH as usize * COLLECTIVE_SEGMENT_ENTRY_BYTES;
 
 /// All staging buffers of a collective segment of so many members.
@@ -288,9 +288,10 @@ pub const RING_CONSUMED: usize = 0;
 pub const RING_WAITING: usize = 64;
 /// Whether the receiver looks into the single-slot channel.
 pub const RING_MAILED: usize = 8;
-/// The bit of the word at [`RING_WAITING`] that says so, and the one that offers a single-slot channel.
+/// The bit of the word at [`RING_WAITING`] by which the sender says that it found the ring full and may
+/// sleep.
 pub const WAITING: u32 = 1;
-/// See [`WAITING`].
+/// The bit of the word at [`RING_WAITING`] by which the sender offers a single-slot channel.
 pub const SINGLE_SLOT_OFFERED: u32 = 2;
 /// Which parts of a message that both copy are claimed.
 pub const RING_CURSOR: usize = 72;
@@ -303,7 +304,7 @@ pub const LINE_SEQUENCE: usize = 0;
 pub const LINE_FRONT: usize = 4;
 /// The payload, or the length of a message that comes in pieces.
 pub const LINE_PAYLOAD: usize = 32;
-/// What fits beside the header.
+/// The longest payload, in bytes, that stands in the line that announces it, behind the header.
 pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
 
 /// Where the single-slot channel of a pair stands, from the start of the ring from the lower to the higher
@@ -312,10 +313,12 @@ pub const SINGLE_SLOT_AT: usize = PAGE;
 /// Where a chunked eager message stands in it, and on the large-message buffer that is in its place in the
 /// ring the other way.
 pub const CHUNKED_MESSAGE_AT: usize = LINE;
-/// The pieces of a short chunked eager message. Smaller ones were no quicker, and cost more lines.
+/// The length, in bytes, of the chunks of a short message that goes through a large-message buffer. Smaller
+/// ones were no quicker, and cost more lines.
 pub const CHUNKED_MESSAGE_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 
-/// Shorter ones are as quick in the ring.
+/// The shortest message, in bytes, that goes through a large-message buffer; a shorter one is as quick in the
+/// ring.
 pub const CHUNKED_MESSAGE_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
 
 /// The pieces of a chunked eager message of so many bytes: there are 32 at most, since a ring has not many

@@ -70,7 +70,7 @@ impl Words {
 }
 
 impl LivenessDescriptors {
-    /// Makes those of a job of so many processes.
+    /// Makes the liveness descriptors of a job of `peers` processes.
     ///
     /// # Errors
     /// [`SegmentError::Resources`], [`SegmentError::System`].
@@ -142,8 +142,8 @@ pub struct LivenessDescriptor {
 }
 
 impl LivenessDescriptor {
-    /// Begins that of process `here` in what the launcher made for so many processes, after checking that it
-    /// is that.
+    /// Begins the liveness descriptor of process `here` in `file`, which the launcher made for `peers`
+    /// processes; this is checked first.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`]; [`SegmentError::System`] where there can be no

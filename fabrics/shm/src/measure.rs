@@ -17,7 +17,7 @@ use crate::shm::{Settings, Shm, ShmLane};
 /// Times in nanoseconds, as one process has measured them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// One way of a message without payload between two who answer each other.
+    /// One way of a message without payload between two processes that answer each other.
     pub hand_over_ns: f64,
     /// One way of a message that is copied in and out: bytes and time.
     pub copied: Vec<(usize, f64)>,

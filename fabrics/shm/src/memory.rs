@@ -79,7 +79,7 @@ pub trait Memory {
     #[inline(always)]
     fn prefetch(&self, _offset: usize) {}
 
-    /// The same for a line that is to be written.
+    /// Fetches the line at `offset` ahead of a write to it. Changes nothing, whatever is there.
     #[inline(always)]
     fn prefetch_to_write(&self, _offset: usize) {}
 
@@ -203,7 +203,8 @@ mod mapped {
         /// The address of `bytes` bytes at `offset`, all of them inside.
         fn place(&self, offset: usize, bytes: usize) -> *mut u8;
 
-        /// As [`Memory::bring_in`].
+        /// Has the system bring `bytes` bytes at `offset` into this process at once, for the use `_wanted`;
+        /// where it cannot, it does not ([`Memory::bring_in`]).
         fn populate(&self, _offset: usize, _bytes: usize, _wanted: Use) {}
     }
 
@@ -254,7 +255,7 @@ mod mapped {
     unsafe impl<const BYTES: usize> Sync for Window<BYTES> {}
 
     impl<const BYTES: usize> Window<BYTES> {
-        /// Those at `offset`, a multiple of 64.
+        /// The window onto the bytes of `segment` at `offset`, a multiple of 64.
         pub fn new(segment: &Segment, offset: usize) -> Window<BYTES> {
             if !offset.is_multiple_of(LINE) {
                 askew(offset);
@@ -423,7 +424,7 @@ mod mapped {
         unsafe { Payload::claim(start, bytes) }
     }
 
-    /// The same, to be written.
+    /// Memory that a test keeps, to be written.
     #[cfg(test)]
     pub fn claim_to_write_for_tests(start: *mut u8, bytes: usize) -> fabric::UserMemory {
         // SAFETY: as above.

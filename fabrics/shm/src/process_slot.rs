@@ -44,8 +44,8 @@ impl ProcessSlot {
         state.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Sits down: others may read who it is, and look whether it is still there if it has claimed the process
-    /// slot.
+    /// Publishes the process that has taken this slot: others may read its identity, and look whether it is
+    /// still there if it has claimed the slot.
     pub fn sit(&self, memory: &impl Memory, slot_owner: &SlotOwner, claimed: bool) {
         let [address, value] = [slot_owner.probe_address, slot_owner.probe_value].map(halves);
         memory.put_words(
@@ -61,7 +61,7 @@ impl ProcessSlot {
         memory.word(self.at + PROCESS_SLOT_STATE).load(Ordering::Acquire) == CLAIMED
     }
 
-    /// Who sits there; `None` before it has sat down and after it has gone.
+    /// The process that has this slot; `None` before that process has published itself and after it has gone.
     pub fn slot_owner(&self, memory: &impl Memory) -> Option<SlotOwner> {
         if !matches!(memory.word(self.at + PROCESS_SLOT_STATE).load(Ordering::Acquire), READY | CLAIMED) {
             return None;
@@ -160,7 +160,7 @@ const TAKEN: u32 = 1;
 const READY: u32 = 2;
 /// Whoever sat there has gone.
 const CLOSED: u32 = 3;
-/// As [`READY`], and the process holds the lock of this process slot.
+/// Others may read who sits there, as in [`READY`], and that process holds the lock of this process slot.
 const CLAIMED: u32 = 4;
 
 #[cfg(all(test, not(loom)))]

@@ -9,7 +9,7 @@
 //!
 //! Both sides keep their positions in memory of their own and compute where the next line and the next piece
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind,
-//! a length and a progress count, each checked before use: what it must not be is [`ProtocolViolation`].
+//! a length and a progress count, each checked before use: what it must not be is [`Wild`].
 
 mod consumer;
 mod spot;
@@ -22,7 +22,7 @@ use crate::layout::{
     WAITING, chunked_message_piece_bytes,
 };
 use crate::memory::{Memory, Slot, Use};
-use crate::single_slot::Shelf;
+use crate::single_slot::LargeBuffer;
 use crate::sync::Ordering;
 use spot::{Span, Spot, free, units};
 
@@ -57,7 +57,7 @@ pub enum Arrival {
 pub enum Look {
     /// The next message is there.
     Ready,
-    /// It is not.
+    /// The next message is not there.
     Nothing,
     /// Neither it nor its predecessor.
     Wild(u32),
@@ -75,7 +75,7 @@ pub struct Piece {
 
 /// Something in a ring that its writer or reader must not write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Wild {
+pub enum ProtocolViolation {
     /// A line is neither the next one nor the one of the lap before.
     #[error("a line numbered {found:#x} where {expected:#x} was due")]
     Sequence {
@@ -205,13 +205,13 @@ impl Producer {
     /// Sends a message of any length, or the beginning of it.
     ///
     /// # Errors
-    /// [`ProtocolViolation`] when the reader's progress is impossible.
+    /// [`Wild`] when the reader's progress is impossible.
     pub fn post(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         payload: Payload<'_>,
-    ) -> Result<Posted, Wild> {
+    ) -> Result<Posted, ProtocolViolation> {
         let bytes = payload.bytes();
         if self.bytes_left == 0 && LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max() {
             return self.post_piece(memory, header, bytes, |at| memory.put(at, payload));
@@ -236,12 +236,12 @@ impl Producer {
     /// Whether enough lines are free for a message of so many bytes as a chunked eager message.
     ///
     /// # Errors
-    /// As for `post`.
+    /// [`Wild`] when the reader's progress is impossible.
     pub fn has_lines_for_chunked_message(
         &mut self,
         memory: &impl Memory,
         bytes: usize,
-    ) -> Result<bool, Wild> {
+    ) -> Result<bool, ProtocolViolation> {
         let lines = bytes.div_ceil(chunked_message_piece_bytes(bytes)) as u32;
         if self.is_whole() && self.lines_free < lines {
             self.look_for_room(memory)?;
@@ -250,13 +250,13 @@ impl Producer {
     }
 
     /// Sends a message as a chunked eager message that stands at `at` on a large-message buffer where it is
-    /// our turn: more than fits into a line, and [lines enough](Producer::has_lines_for_parcel).
+    /// our turn: more than fits into a line, and [lines enough](Producer::has_lines_for_chunked_message).
     pub fn post_chunked_message(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         payload: Payload<'_>,
-        (large_buffer, at): (Shelf, usize),
+        (large_buffer, at): (LargeBuffer, usize),
     ) {
         let bytes = payload.bytes();
         let piece_bytes = chunked_message_piece_bytes(bytes);
@@ -282,7 +282,7 @@ impl Producer {
         header: &Header,
         bytes: usize,
         put: impl FnOnce(usize),
-    ) -> Result<Posted, Wild> {
+    ) -> Result<Posted, ProtocolViolation> {
         if !self.room_for_piece(memory, bytes)? {
             self.wait(memory);
             return Ok(Posted::Busy);
@@ -299,14 +299,14 @@ impl Producer {
     /// whole, or not at all.
     ///
     /// # Errors
-    /// As for `post`.
+    /// [`Wild`] when the reader's progress is impossible.
     pub fn post_made(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
-    ) -> Result<Posted, Wild> {
+    ) -> Result<Posted, ProtocolViolation> {
         debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max());
         if self.bytes_left > 0 {
             self.wait(memory);
@@ -318,15 +318,20 @@ impl Producer {
     /// Goes on with the message that was taken partly.
     ///
     /// # Errors
-    /// As for `post`.
-    pub fn resume(&mut self, memory: &impl Memory, rest: Payload<'_>) -> Result<Posted, Wild> {
+    /// [`Wild`] when the reader's progress is impossible.
+    pub fn resume(&mut self, memory: &impl Memory, rest: Payload<'_>) -> Result<Posted, ProtocolViolation> {
         debug_assert_eq!(rest.bytes(), self.bytes_left, "resumed with another message");
         self.stream(memory, rest, 0)
     }
 
     /// Sends the pieces of `payload` from `done` on, as far as there is room, and at most one data area of
     /// them, so that one call stays short even when the reader keeps up.
-    fn stream(&mut self, memory: &impl Memory, payload: Payload<'_>, done: usize) -> Result<Posted, Wild> {
+    fn stream(
+        &mut self,
+        memory: &impl Memory,
+        payload: Payload<'_>,
+        done: usize,
+    ) -> Result<Posted, ProtocolViolation> {
         let stop = done + self.spot.shape.data_bytes as usize;
         let mut at = done;
         while at < payload.bytes() && at < stop {
@@ -367,8 +372,10 @@ impl Producer {
         memory.publish_line(self.next_slot(), front, payload);
     }
 
-    /// The same for the first of the pieces of a message of `total` bytes, which stands on a large-message
-    /// buffer if it is a chunked eager message.
+    /// Writes the line that announces the first piece of a message of `total` bytes, `bytes` of which are in
+    /// that piece, and makes it visible. The piece of a chunked eager message stands on the large-message
+    /// buffer of the number `large_buffer`; of any other message it stands in the data area, and the number
+    /// is 0.
     fn publish_first(
         &mut self,
         memory: &impl Memory,
@@ -396,8 +403,8 @@ impl Producer {
     /// Whether all of a message of so many bytes has room now.
     ///
     /// # Errors
-    /// As for `post`.
-    pub fn has_room_for(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+    /// [`Wild`] when the reader's progress is impossible.
+    pub fn has_room_for(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
         let lines = bytes.div_ceil(self.piece_bytes_max()) as u32;
         // No piece goes round the end: what is left there is passed over.
         let needed = units(bytes) + units(self.piece_bytes_max());
@@ -408,13 +415,14 @@ impl Producer {
         Ok(self.is_whole() && is_room(self))
     }
 
-    /// See [`Spot::has_pages`].
+    /// Whether this side has used so much of the ring's data area that all of its pages were brought into
+    /// this process.
     pub fn has_pages(&self) -> bool {
         self.spot.has_pages()
     }
 
     /// Whether a line is free, and room for the first piece of a message of so many bytes.
-    fn room_for_message(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+    fn room_for_message(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
         match bytes {
             0..=LINE_PAYLOAD_BYTES_MAX => self.room_for(memory, 0),
             _ => self.room_for_piece(memory, bytes.min(self.piece_bytes_max())),
@@ -422,12 +430,12 @@ impl Producer {
     }
 
     /// Whether a line is free, and room for a piece beside it.
-    fn room_for_piece(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, Wild> {
+    fn room_for_piece(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
         let units = self.spot.span(bytes).units;
         Ok(self.units_all > 0 && self.room_for(memory, units)?)
     }
 
-    fn room_for(&mut self, memory: &impl Memory, units: u32) -> Result<bool, Wild> {
+    fn room_for(&mut self, memory: &impl Memory, units: u32) -> Result<bool, ProtocolViolation> {
         if self.lines_free == 0 || self.units_free < units {
             self.look_for_room(memory)?;
         }
@@ -436,7 +444,7 @@ impl Producer {
 
     /// Reads the reader's progress. Acquire: what it has read may be overwritten from here on.
     #[cold]
-    fn look_for_room(&mut self, memory: &impl Memory) -> Result<(), Wild> {
+    fn look_for_room(&mut self, memory: &impl Memory) -> Result<(), ProtocolViolation> {
         let at = self.spot.at + RING_CONSUMED;
         let lines = memory.word(at).load(Ordering::Acquire);
         let units = memory.word(at + 4).load(Ordering::Acquire);

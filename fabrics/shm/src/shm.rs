@@ -16,7 +16,7 @@ use crate::layout::{CHUNKED_MESSAGE_BYTES_MIN, LINE_PAYLOAD_BYTES_MAX, PAGE};
 use crate::memory::Mapped;
 use crate::presence::{self, LivenessTable};
 use crate::process_slot::ProcessSlot;
-use crate::ring::Wild;
+use crate::ring::ProtocolViolation;
 use crate::segment::{Segment, SegmentError, ring_refused};
 use crate::sync::enlisted;
 
@@ -78,7 +78,8 @@ pub struct Settings {
     /// Up to here a message is sent without asking, where peers' memory can be read; as far as rings have
     /// room.
     pub eager_bytes_max: usize,
-    /// What decides whether a longer one is sent at once while there is room for it. None: it is read.
+    /// What decides whether a message longer than `eager_bytes_max` is sent at once while the ring has free
+    /// slots for it. `None`: the receiver reads it out of the sender's memory.
     pub ways: Option<Ways>,
     /// Whether this process has a core of its own, and so can copy while a peer does.
     pub has_core: bool,
@@ -192,7 +193,7 @@ impl Shm {
     }
 
     /// Wakes the receiver where something was sent; notes a fault.
-    fn posted(&mut self, lane: ShmLane, posted: Result<Posted, Wild>) -> Posted {
+    fn posted(&mut self, lane: ShmLane, posted: Result<Posted, ProtocolViolation>) -> Posted {
         match posted {
             Ok(Posted::Busy) => Posted::Busy,
             Ok(posted) => {
@@ -509,7 +510,8 @@ const _: () = assert!(size_of::<Pair>() <= 328);
 
 const ADDRESS_MAGIC: &[u8] = b"weft-shm/1";
 const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
-/// Up to here a message is sent without asking, where nobody has said otherwise.
+/// The longest message, in bytes, that is sent eagerly where neither the user nor measured costs say
+/// otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
 /// What is made in larger pieces begins to be taken apart later; smaller ones cost more lines.
 const MADE_BYTES_MAX: usize = 8 << 10;

@@ -11,11 +11,11 @@
 //! The number counts the messages of both sides; like the number of a ring's line, it is what makes the
 //! message visible. Longer messages stand on large-message buffers, as chunked eager messages: lines of the
 //! sender's ring announce their pieces, and so they give the turn away without a number of their own
-//! (decision 0002). A pair has two [large-message buffers](Shelf), so that two who send at the same time have
-//! one each, and each puts its next chunked eager message where it has just taken one away (decision 0002).
-//! One of them is the single-slot channel behind the line of the number, over what was there. The process on
-//! the lower process slot opens the single-slot channel and has the first turn there; the other has it at the
-//! other large-message buffer.
+//! (decision 0002). A pair has two [large-message buffers](LargeBuffer), so that two who send at the same
+//! time have one each, and each puts its next chunked eager message where it has just taken one away
+//! (decision 0002). One of them is the single-slot channel behind the line of the number, over what was
+//! there. The process on the lower process slot opens the single-slot channel and has the first turn there;
+//! the other has it at the other large-message buffer.
 
 use fabric::{Header, Payload};
 
@@ -23,7 +23,7 @@ use crate::layout::{
     CHUNKED_MESSAGE_AT, LINE, LINE_FRONT, LINE_PAYLOAD, PAGE, SHORT_MESSAGE_PAYLOAD_BYTES_MAX,
 };
 use crate::memory::{Memory, Slot, Use};
-use crate::ring::{Look, Wild};
+use crate::ring::{Look, ProtocolViolation};
 use crate::sync::Ordering;
 
 /// One side's view of a single-slot channel.
@@ -36,7 +36,7 @@ pub struct SingleSlotChannel {
     /// alike, and its lines come at the same time where they are asked for at the same time.
     ahead: u8,
     /// Where a chunked eager message was taken away last.
-    latest: Shelf,
+    latest: LargeBuffer,
     /// The single-slot channel itself, and the large-message buffer beside.
     large_buffers: [Site; 2],
 }
@@ -44,17 +44,19 @@ pub struct SingleSlotChannel {
 /// A place for chunked eager messages, of which a pair has two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Shelf {
+pub enum LargeBuffer {
     /// In the single-slot channel itself.
     Mailbox = 0,
     /// In the ring that has no single-slot channel.
     Beside = 1,
 }
 
-impl Shelf {
+impl LargeBuffer {
     /// The large-message buffer that the line of a chunked eager message names.
-    pub fn named(word: u32) -> Option<Shelf> {
-        [Shelf::Mailbox, Shelf::Beside].into_iter().find(|large_buffer| *large_buffer as u32 == word)
+    pub fn named(word: u32) -> Option<LargeBuffer> {
+        [LargeBuffer::Mailbox, LargeBuffer::Beside]
+            .into_iter()
+            .find(|large_buffer| *large_buffer as u32 == word)
     }
 }
 
@@ -84,7 +86,7 @@ impl SingleSlotChannel {
             number: 0,
             room: 0,
             ahead: 0,
-            latest: Shelf::Mailbox,
+            latest: LargeBuffer::Mailbox,
             large_buffers: [at, beside].map(|at| Site { at, turn: Turn::Nobody, pages: 0, pages_in: 0 }),
         }
     }
@@ -104,9 +106,9 @@ impl SingleSlotChannel {
         self.take_turns([Turn::Offered, Turn::Theirs]);
     }
 
-    /// The other looks here now: the first turn is ours.
+    /// Notes that the peer looks into the single-slot channel now: the first turn is ours.
     pub fn accepted(&mut self) {
-        self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
+        self.site_mut(LargeBuffer::Mailbox).turn = Turn::Ours;
     }
 
     /// We look here from now on: the first turn is the other's.
@@ -127,21 +129,21 @@ impl SingleSlotChannel {
     /// Where the single-slot channel stands.
     #[inline(always)]
     pub fn at(&self) -> usize {
-        self.large_buffer_at(Shelf::Mailbox)
+        self.large_buffer_at(LargeBuffer::Mailbox)
     }
 
     #[inline(always)]
     fn turn(&self) -> Turn {
-        self.site(Shelf::Mailbox).turn
+        self.site(LargeBuffer::Mailbox).turn
     }
 
     #[inline(always)]
-    fn site(&self, large_buffer: Shelf) -> &Site {
+    fn site(&self, large_buffer: LargeBuffer) -> &Site {
         &self.large_buffers[large_buffer as usize]
     }
 
     #[inline(always)]
-    fn site_mut(&mut self, large_buffer: Shelf) -> &mut Site {
+    fn site_mut(&mut self, large_buffer: LargeBuffer) -> &mut Site {
         &mut self.large_buffers[large_buffer as usize]
     }
 
@@ -165,35 +167,35 @@ impl SingleSlotChannel {
 
     /// The large-message buffer for a chunked eager message now, if it is our turn at one: of two the one
     /// whose lines we have read last.
-    pub fn free_large_buffer(&self) -> Option<Shelf> {
+    pub fn free_large_buffer(&self) -> Option<LargeBuffer> {
         let is_ours = |large_buffer| self.site(large_buffer).turn == Turn::Ours;
-        match (is_ours(Shelf::Mailbox), is_ours(Shelf::Beside)) {
+        match (is_ours(LargeBuffer::Mailbox), is_ours(LargeBuffer::Beside)) {
             (true, true) => Some(self.latest),
-            (true, false) => Some(Shelf::Mailbox),
-            (false, true) => Some(Shelf::Beside),
+            (true, false) => Some(LargeBuffer::Mailbox),
+            (false, true) => Some(LargeBuffer::Beside),
             (false, false) => None,
         }
     }
 
     /// Where a large-message buffer begins.
     #[inline(always)]
-    pub fn large_buffer_at(&self, large_buffer: Shelf) -> usize {
+    pub fn large_buffer_at(&self, large_buffer: LargeBuffer) -> usize {
         self.site(large_buffer).at
     }
 
     /// Whether there is memory for so much of a large-message buffer.
-    pub fn has_memory(&self, large_buffer: Shelf, bytes: usize) -> bool {
+    pub fn has_memory(&self, large_buffer: LargeBuffer, bytes: usize) -> bool {
         bytes <= usize::from(self.site(large_buffer).pages) * PAGE
     }
 
-    /// There is memory for so many bytes of it.
-    pub fn got_memory(&mut self, large_buffer: Shelf, bytes: usize) {
+    /// Notes that `large_buffer` has memory for `bytes` bytes.
+    pub fn got_memory(&mut self, large_buffer: LargeBuffer, bytes: usize) {
         let site = self.site_mut(large_buffer);
         site.pages = site.pages.max(bytes.div_ceil(PAGE) as u16);
     }
 
     /// Has the system bring so much of it in, unless that was done.
-    pub fn bring_in(&mut self, memory: &impl Memory, large_buffer: Shelf, bytes: usize) {
+    pub fn bring_in(&mut self, memory: &impl Memory, large_buffer: LargeBuffer, bytes: usize) {
         let pages = bytes.div_ceil(PAGE) as u16;
         let site = self.site_mut(large_buffer);
         if pages > site.pages_in {
@@ -203,24 +205,24 @@ impl SingleSlotChannel {
     }
 
     /// Where chunked eager messages stand on a large-message buffer.
-    pub fn chunked_messages_at(&self, large_buffer: Shelf) -> usize {
+    pub fn chunked_messages_at(&self, large_buffer: LargeBuffer) -> usize {
         self.large_buffer_at(large_buffer) + CHUNKED_MESSAGE_AT
     }
 
     /// A chunked eager message was sent.
-    pub fn sent_chunked_message(&mut self, large_buffer: Shelf) {
+    pub fn sent_chunked_message(&mut self, large_buffer: LargeBuffer) {
         self.site_mut(large_buffer).turn = Turn::Theirs;
     }
 
     /// Where one stands that comes, on each of the large-message buffers where it is the other's turn.
     pub fn expected_chunked_messages_at(&self) -> [Option<usize>; 2] {
-        [Shelf::Mailbox, Shelf::Beside].map(|large_buffer| {
+        [LargeBuffer::Mailbox, LargeBuffer::Beside].map(|large_buffer| {
             (self.site(large_buffer).turn == Turn::Theirs).then(|| self.chunked_messages_at(large_buffer))
         })
     }
 
-    /// One has come whole: the turn is ours.
-    pub fn took_chunked_message(&mut self, large_buffer: Shelf) {
+    /// Notes that a chunked eager message has come whole on `large_buffer`: the turn there is ours.
+    pub fn took_chunked_message(&mut self, large_buffer: LargeBuffer) {
         self.site_mut(large_buffer).turn = Turn::Ours;
         self.latest = large_buffer;
     }
@@ -231,7 +233,7 @@ impl SingleSlotChannel {
     pub fn next_slot(&mut self) -> Slot {
         debug_assert!(self.is_ours(), "posted out of turn");
         self.number = self.number.wrapping_add(1);
-        self.site_mut(Shelf::Mailbox).turn = Turn::Theirs;
+        self.site_mut(LargeBuffer::Mailbox).turn = Turn::Theirs;
         Slot { at: self.at(), number: self.number }
     }
 
@@ -253,8 +255,8 @@ impl SingleSlotChannel {
 
     /// What a number other than the two that may stand here means.
     #[cold]
-    pub fn out_of_turn(&self, found: u32) -> Wild {
-        Wild::Sequence { expected: self.number.wrapping_add(1), found }
+    pub fn out_of_turn(&self, found: u32) -> ProtocolViolation {
+        ProtocolViolation::Sequence { expected: self.number.wrapping_add(1), found }
     }
 
     /// The lines of the sender's ring that go before the message that has come, in the low 16 bits.
@@ -268,23 +270,23 @@ impl SingleSlotChannel {
     /// `None`.
     ///
     /// # Errors
-    /// [`ProtocolViolation`] when no sane peer can have written it.
+    /// [`Wild`] when no sane peer can have written it.
     #[inline(always)]
     pub fn take<R>(
         &mut self,
         memory: &impl Memory,
         reader: impl FnOnce(&Header, Payload<'_>) -> Option<R>,
-    ) -> Result<Option<R>, Wild> {
+    ) -> Result<Option<R>, ProtocolViolation> {
         let [what, words @ ..] = memory.take_front(self.at());
         let (bytes, bytes_max) = ((what & 0xffff) as usize, SHORT_MESSAGE_PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
-            return Err(Wild::Length { bytes, bytes_max });
+            return Err(ProtocolViolation::Length { bytes, bytes_max });
         }
         let taken =
             memory.read(self.at() + LINE_PAYLOAD, bytes, |payload| reader(&Header { words }, payload));
         if taken.is_some() {
             self.number = self.number.wrapping_add(1);
-            self.site_mut(Shelf::Mailbox).turn = Turn::Ours;
+            self.site_mut(LargeBuffer::Mailbox).turn = Turn::Ours;
             let lines = (LINE_PAYLOAD + bytes).div_ceil(LINE) - 1;
             self.ahead = if lines <= LINES_AHEAD_MAX { lines as u8 } else { 0 };
         }

@@ -167,8 +167,9 @@ impl SlotTable {
         !is_before(self.through(memory, place), number) || !is_before(stands, number)
     }
 
-    /// Says how many operations this member has begun elsewhere; what it has written before is seen by
-    /// whoever reads that. To be said by the thread alone that begins one.
+    /// Publishes how many operations this member has begun on the message path. A member that reads this
+    /// number sees what this member has written before. Called only by the thread that begins such an
+    /// operation.
     pub fn say_elsewhere(&self, memory: &impl Memory, begun: u32) {
         memory
             .word(self.through_at(self.here) + COLLECTIVE_SEGMENT_ELSEWHERE)
@@ -180,8 +181,8 @@ impl SlotTable {
         memory.word(self.through_at(place) + COLLECTIVE_SEGMENT_ELSEWHERE).load(Ordering::Acquire)
     }
 
-    /// Says that this member has given up the operation that was so manieth of those it has begun elsewhere:
-    /// it sends and takes nothing more for it.
+    /// Publishes that this member has given up the operation that was number `begun` of those it has begun on
+    /// the message path: it sends and receives nothing more for it.
     pub fn give_up(&self, memory: &impl Memory, begun: u32) {
         self.given_up(memory, self.here, begun).store(begun, Ordering::Release);
     }
@@ -385,7 +386,7 @@ pub fn read<R>(
     memory.read(place + entry_in(number) + COLLECTIVE_SEGMENT_PAYLOAD, bytes.min(SLOT_BYTES_MAX), reader)
 }
 
-/// Says that who has that place is through with all slots up to that number.
+/// Publishes that the member whose place begins at `place` has consumed all slots up to `number`.
 #[inline(always)]
 pub fn pass(memory: &impl Memory, place: usize, number: u32) {
     crash::point();

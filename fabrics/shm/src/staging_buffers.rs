@@ -56,8 +56,8 @@ impl StagingBuffers {
         }
     }
 
-    /// Has `write` put so many bytes into this member's staging buffer of that number; no more than a staging
-    /// buffer holds.
+    /// Has `write` put `bytes` bytes, no more than a staging buffer holds, into this member's staging buffer
+    /// of that number.
     #[inline]
     pub fn make(
         &self,

@@ -302,10 +302,10 @@ unsafe fn run_beside(calls: *const Call) -> libc::pid_t {
     answer as libc::pid_t
 }
 
-/// Elsewhere there is none.
+/// On other processors there is no such process: nothing is done, and the answer is `-ENOSYS`.
 ///
 /// # Safety
-/// As above; here nothing is done.
+/// There is nothing to promise: the calls are not looked at.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 unsafe fn run_beside(_calls: *const Call) -> libc::pid_t {
     -libc::ENOSYS
@@ -353,9 +353,9 @@ const SLICE_NS: u64 = 100_000;
 
 /// The number of the thread that holds a robust word.
 pub const THREAD: u32 = 0x3fff_ffff;
-/// Who held it has ended.
+/// The bit of a [`Robust`] word by which the kernel says that the thread that held it has ended.
 pub const OWNER_DIED: u32 = 0x4000_0000;
-/// Somebody is to be woken then.
+/// The bit of a [`Robust`] word that has the kernel wake a waiting thread when the thread that holds it ends.
 pub const WAITERS: u32 = 0x8000_0000;
 const ROBUST_HEAD_BYTES: usize = 3 * size_of::<usize>();
 

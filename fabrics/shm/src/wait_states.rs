@@ -61,8 +61,8 @@ pub struct WaitStatesReader {
 }
 
 impl WaitStates {
-    /// Maps what the launcher made for so many processes, after checking that it is that: a descriptor comes
-    /// from outside.
+    /// Maps the wait states that the launcher made for `peers` processes, after checking that `file` holds
+    /// such: a descriptor comes from outside.
     ///
     /// # Errors
     /// [`SegmentError::Foreign`], [`SegmentError::Resources`].
@@ -135,7 +135,8 @@ impl WaitStatesReader {
         self.file.as_fd()
     }
 
-    /// As [`WaitStates::read`].
+    /// Reads the wait state of the process `peer`; `None` where it has published none, where there is no such
+    /// process, or where its record cannot be read.
     #[must_use]
     pub fn read(&self, peer: Peer) -> Option<WaitState> {
         self.states.read(peer)

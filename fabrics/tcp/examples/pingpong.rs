@@ -117,7 +117,7 @@ fn raw_alone(count: usize) -> f64 {
     (0..count).map(trip).fold(f64::MAX, f64::min)
 }
 
-/// The same over the fabric.
+/// Half a round trip over the fabric, of one thread that plays both ends: the best of `count` short runs.
 fn fabric_alone(count: usize) -> f64 {
     let (mut left, mut right) = fabric_pair(8);
     let trip = |_| {
@@ -227,7 +227,8 @@ fn bounce(mut left: Side, mut right: Side, count: usize) -> f64 {
     )
 }
 
-/// The same where each side has connections to others, too, over which nothing comes.
+/// Half a round trip over the fabric, in microseconds, where each side has `others` further connections, over
+/// which nothing comes.
 fn fabric_bounce_among(count: usize, others: u32) -> f64 {
     let (mut left, mut right) = fabric_pair(8);
     let idle: Vec<Side> =

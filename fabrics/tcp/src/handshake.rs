@@ -75,9 +75,9 @@ pub(crate) enum Answer {
 /// Why an acceptor answers but cannot take a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// It has no descriptor left.
+    /// The acceptor has no descriptor left.
     NoDescriptors,
-    /// It speaks another version; the text's prefix says which.
+    /// The acceptor speaks another version; the text's prefix says which.
     OtherVersion,
 }
 

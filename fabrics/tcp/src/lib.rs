@@ -25,15 +25,15 @@ mod handshake;
 mod host;
 mod knock;
 mod link;
-mod lookout;
 mod memory;
 mod opening;
+mod peer_watch;
 mod poller;
 mod socket;
 mod system;
 mod tcp;
 mod trouble;
 
-pub use lookout::Lookout;
+pub use peer_watch::SleepWatch;
 pub use poller::TcpBell;
 pub use tcp::{Lane, Settings, Tcp};

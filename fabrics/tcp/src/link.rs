@@ -45,7 +45,7 @@ pub(crate) struct Open {
 pub(crate) enum Ended {
     /// The peer said goodbye.
     Goodbye,
-    /// It broke, or the peer broke the protocol.
+    /// The connection broke, or the peer broke the protocol.
     Lost(FabricError),
 }
 
@@ -587,8 +587,8 @@ const GATHERED_BYTES_MAX: usize = 4 << 10;
 /// What one read takes of small messages. Larger would copy more of the first large payload twice; smaller
 /// would take fewer small messages per call.
 const INBOX_BYTES: usize = 16 << 10;
-/// The same behind a large message: the frame of the next large one, with little of its payload, which is
-/// then copied only once.
+/// What one read takes right behind a large message, in bytes: the frame of the next large message, with
+/// little of its payload, so that most of that is copied only once.
 const STREAMING_BYTES: usize = 1 << 10;
 /// Payload bytes per read into their place.
 const LANDING_BYTES: usize = 128 << 10;

@@ -91,7 +91,7 @@ pub struct Settings {
     /// The names of the interfaces that are listened on and whose addresses are offered to others, besides
     /// the loopback (`WEFT_TCP_INTERFACES`); all interfaces where it is `None`.
     pub interfaces: Option<Vec<String>>,
-    /// How many processes the job has. Who claims a number beyond is not let in.
+    /// How many processes the job has. A process that claims a higher number is not let in.
     pub peers: u32,
 }
 
@@ -168,7 +168,7 @@ impl Tcp {
         })
     }
 
-    /// Where others can dial this process, for people who ask.
+    /// The addresses at which peers can dial this process, for messages to people.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.card().addresses.iter().map(|address| SocketAddr::new(*address, self.port)).collect()

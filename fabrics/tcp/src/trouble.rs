@@ -80,11 +80,11 @@ pub(crate) enum Failure {
     Silence(Duration),
     /// The connection was closed before the handshake was done, as often as it was tried.
     Closed,
-    /// Somebody took a connection and closed it, and now nobody listens there.
+    /// A process took a connection and closed it, and now none listens at this address.
     Gone,
-    /// Somebody took the connection and said nothing, and it is not the peer.
+    /// A process that is not the peer took the connection and said nothing.
     Unproved,
-    /// Whoever listens there does not know the secret, or speaks something else.
+    /// The process that listens at this address does not know the secret, or speaks another protocol.
     Stranger,
     /// The peer itself has no descriptor left.
     NoDescriptors,

@@ -71,7 +71,8 @@ pub fn describe() -> Result<String, NoAnswer> {
     }
 }
 
-/// The same, by a library that somebody has chosen.
+/// What hwloc says of this machine, by the reader library at the path `library`: the text form of
+/// `topology::Machine`.
 ///
 /// # Errors
 /// [`NoAnswer`].

@@ -53,7 +53,7 @@ pub struct Capacity {
     pub message_bytes_max: usize,
 }
 
-/// The number of an operation: whoever posts chooses one that is not under way.
+/// The number of an operation: its caller chooses one that is not under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation(pub u32);
 

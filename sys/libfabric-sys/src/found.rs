@@ -20,7 +20,8 @@ pub struct Found {
     pub address_format: AddressFormat,
     /// The card, where the provider tells of one.
     pub nic: Option<Nic>,
-    /// Whether [`Offer::find`] offers it: it can all that is demanded, and demands nothing that is not given.
+    /// Whether [`Offer::find`] offers it: it has all features that are demanded, and demands nothing that is
+    /// not granted.
     pub fits: bool,
 }
 
@@ -87,7 +88,7 @@ pub enum Link {
     Unknown,
     /// Nothing goes over it.
     Down,
-    /// It works.
+    /// The link works.
     Up,
 }
 

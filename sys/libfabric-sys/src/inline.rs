@@ -42,7 +42,8 @@ macro_rules! inline {
         #[doc = concat!("`", stringify!($name), "`.")]
         ///
         /// # Safety
-        /// As for the original.
+        /// As the manual page `fi_…(3)` of the same name demands: objects are open and of the right kind, and
+        /// memory lasts until the operation has completed.
         #[inline(always)]
         pub unsafe fn $name($($parameter: $type),*) -> $answer {
             // SAFETY: the caller vouches for the objects, and an object's tables live as long as it does.
@@ -167,7 +168,8 @@ inline! {
 /// `fi_cq_strerror`; null where the table lacks it.
 ///
 /// # Safety
-/// As for the original.
+/// `cq` is an open completion queue, `data` is what it has told of an error, and `text` is writable for
+/// `bytes` bytes.
 pub unsafe fn fi_cq_strerror(
     cq: *mut fid_cq,
     code: c_int,
@@ -182,7 +184,7 @@ pub unsafe fn fi_cq_strerror(
 /// `fi_mr_desc`.
 ///
 /// # Safety
-/// As for the original.
+/// `mr` is an open registration.
 #[inline(always)]
 pub unsafe fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
     // SAFETY: the caller vouches for the registration.
@@ -192,7 +194,7 @@ pub unsafe fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
 /// `fi_mr_key`.
 ///
 /// # Safety
-/// As for the original.
+/// `mr` is an open registration.
 #[inline(always)]
 pub unsafe fn fi_mr_key(mr: *mut fid_mr) -> u64 {
     // SAFETY: the caller vouches for the registration.

@@ -38,7 +38,7 @@ pub enum LibfabricError {
         call: &'static str,
         /// Its answer, a positive number.
         code: i32,
-        /// The same in the library's words.
+        /// Its answer in the library's words.
         text: String,
     },
 }
@@ -53,7 +53,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of the headers which the bindings were made of.
+    /// The version of the headers that the bindings were made of.
     pub const OF_BINDINGS: Version = Version { major: FI_MAJOR_VERSION, minor: FI_MINOR_VERSION };
 
     /// As C writes it, `FI_VERSION(major, minor)`.

@@ -28,8 +28,8 @@ pub struct Wanted<'a> {
     /// addresses, and for local use too. Software providers do not demand it but do it when asked, which is
     /// how it is tested.
     pub strict_memory: bool,
-    /// Writes to remote memory and atomics too, where the provider has them. Who has none is offered
-    /// nevertheless; [`Terms`] tell.
+    /// Writes to remote memory and atomics too, where the provider has them. A provider that has none is
+    /// offered nevertheless; [`Terms`] tell.
     pub one_sided: bool,
 }
 
@@ -89,9 +89,9 @@ impl Offer {
         Ok(offers)
     }
 
-    /// The same offers in the same order, each with writes and atomics if its provider has them: who lacks
-    /// what is asked for does not answer, and must not be lost for that. The further calls take less than a
-    /// millisecond each.
+    /// These offers in their order, each with writes and atomics if its provider has them. A provider that
+    /// lacks what is asked for does not answer, and must not be lost for that. Each of the further calls
+    /// takes less than a millisecond.
     fn enrich(offers: Vec<Offer>, library: Library, wanted: Wanted<'_>) -> Vec<Offer> {
         let ask = |asked| Offer::ask(library, wanted, asked).unwrap_or_default();
         let mut richer = ask(Asked::ATOMICS);
@@ -185,7 +185,8 @@ impl Offer {
         NonNull::new(info).map(|info| Offer { library, info, delivers: false })
     }
 
-    /// The same offer, to be opened by one endpoint.
+    /// A copy of this offer, to be opened by one endpoint; of the provider shm, with a name of its own.
+    /// `None` where the library cannot copy it.
     pub(crate) fn for_one(&self) -> Option<Offer> {
         // SAFETY: the structure is the library's, and exists as long as `self`.
         let mut offer = unsafe { Offer::copy(self.library, self.info) }?;

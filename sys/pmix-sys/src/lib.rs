@@ -40,7 +40,7 @@ pub enum PmixError {
         call: &'static str,
         /// Its answer.
         code: i32,
-        /// The same in the library's words.
+        /// Its answer in the library's words.
         text: String,
     },
     /// Text for the library holds a zero byte, or is too long.

@@ -107,8 +107,8 @@ pub(super) const TCP_BANDWIDTH: Row = Row {
     ..PAIR
 };
 
-/// A message back and forth over a provider of libfabric, which is told by its whole name; everybody has the
-/// same library.
+/// A message back and forth over a provider of libfabric, which is given by its whole name. All contestants
+/// use the same library of libfabric.
 pub(super) const LIBFABRIC_LATENCY: Row = Row {
     id: "libfabric-rxm-latency",
     title: "libfabric's tcp;ofi_rxm: half a round trip",

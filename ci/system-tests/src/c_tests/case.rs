@@ -18,13 +18,13 @@ pub struct Case {
     pub options: &'static [&'static str],
     /// Options of the launcher.
     pub launch: Vec<String>,
-    /// What is started beside these ranks, as parts of the same job.
+    /// Further programs of the job, which are started beside these ranks.
     pub parts: Vec<Part>,
-    /// The costs to choose by, where they are not those that are usual for tests.
+    /// The costs by which algorithms are chosen, where they are not those that are usual for tests.
     pub costs: Option<&'static str>,
-    /// What must stand in the output.
+    /// Texts that the output must contain.
     pub says: Vec<String>,
-    /// What must not stand there.
+    /// Texts that the output must not contain.
     pub says_not: Vec<String>,
     /// Why it says nothing about an instrumented library, where it does not.
     pub bare: Option<String>,

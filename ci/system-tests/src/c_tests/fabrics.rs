@@ -15,11 +15,11 @@ pub fn fabrics_of(text: &str) -> Vec<&'static str> {
 /// A fabric that programs run over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fabric {
-    /// As `--fabric` takes it.
+    /// The name of the fabric, as `--fabric` takes it.
     pub name: &'static str,
     /// A program runs with one number of ranks only: its largest that is not above this.
     pub ranks_max: Option<u32>,
-    /// The ranks are dealt out to so many parts of this node, as if each were one.
+    /// How many parts of this node the ranks are dealt out to, as if each part were a node.
     pub nodes: u32,
 }
 
@@ -41,7 +41,7 @@ impl Fabric {
         self.name.starts_with("libfabric")
     }
 
-    /// As lines and files tell it.
+    /// The name of the fabric in lines and files of results.
     pub fn label(self) -> String {
         if self.nodes == 1 { self.name.to_owned() } else { format!("{} of {} nodes", self.name, self.nodes) }
     }

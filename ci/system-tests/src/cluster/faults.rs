@@ -13,7 +13,7 @@ use crate::survivors;
 use crate::tally::Tally;
 
 impl Place {
-    /// What goes wrong ends the job soon, with words that tell what happened and where.
+    /// Tests that an error ends the job soon, with words that tell what happened and where.
     pub fn faults(&self, cluster: &Cluster, tally: &mut Tally) {
         let abort = self.program("tests/abort");
         let ring = self.program("examples/ring");
@@ -98,8 +98,8 @@ impl Place {
         note(tally, "a node is cut off and the others go on, WEFT_NODE_TIMEOUT=3", result);
     }
 
-    /// Ranks that let the others wait: by themselves, below a shell that does more than start them, and with
-    /// a shell that goes away. None is taken for one that has ended.
+    /// Tests ranks that let the others wait: by themselves, below a shell that does more than start them, and
+    /// with a shell that goes away. No such rank is taken for one that has ended.
     pub fn late_ranks(&self, tally: &mut Tally) {
         let ends = self.program("launch/ends").display().to_string();
         for (how, script) in [

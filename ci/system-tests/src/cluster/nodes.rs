@@ -9,7 +9,7 @@ use crate::job::{self, Ending};
 /// The nodes while they are up; they go down with this value, unless they were up before.
 pub struct Cluster {
     slurm: PathBuf,
-    /// What connects to a node as `ssh` does.
+    /// The command that connects to a node as `ssh` does.
     pub ssh: PathBuf,
     was_up: bool,
 }

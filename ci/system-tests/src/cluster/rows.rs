@@ -6,7 +6,7 @@ pub struct Row {
     pub launcher: Launcher,
     /// Words between the launcher and the program, as a user writes them.
     pub options: &'static [&'static str],
-    /// What else is set.
+    /// Environment variables to set.
     pub variables: &'static [(&'static str, &'static str)],
     pub nodes: u32,
     pub ranks: u32,
@@ -141,8 +141,8 @@ impl Row {
         [&[launcher], self.options].concat().join(" ")
     }
 
-    /// What joins which ranks, by name of the fabric as `weft explain lanes` says it, with two ranks on each
-    /// of two nodes; nothing where ranks are dealt out otherwise.
+    /// The fabrics and the ranks that each of them joins, as `weft explain lanes` says it, with two ranks on
+    /// each of two nodes. `None` where ranks are dealt out otherwise.
     pub fn lanes(&self) -> Option<[(&'static str, &'static str); 2]> {
         let between = match self.way {
             LIBFABRIC => "libfabric",

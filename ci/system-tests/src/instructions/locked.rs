@@ -51,9 +51,9 @@ pub fn executed(callgrind: &str, library: &str) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// That some instructions of the library were executed, and none of them locked for a message; else which,
-/// and how often. What happens once in many messages is what others do beside them, as a connection that is
-/// being opened.
+/// Checks that instructions of the library were executed, and that no locked one was executed for a message.
+/// A locked instruction that is executed once in many messages belongs to something beside them, such as a
+/// connection that is being opened.
 ///
 /// # Errors
 /// What was locked, or that nothing can be said.

@@ -29,12 +29,13 @@ impl<'a> OverTwo<'a> {
         comm.is_inter().then_some(OverTwo { way, comm })
     }
 
-    /// How many ranks the other group has: arrays of what comes from it or goes to it have so many entries.
+    /// How many ranks the remote group has: arrays of counts and displacements have one entry for each of
+    /// them.
     pub(crate) fn ranks(&self) -> usize {
         self.comm.partners() as usize
     }
 
-    /// An operation in which no rank is the root; each gives and gets something.
+    /// An operation without a root: each rank sends and receives.
     pub(crate) fn even(
         &self,
         crossing: Crossing,
@@ -45,7 +46,8 @@ impl<'a> OverTwo<'a> {
         Ok(self.describe(crossing, gives, gets))
     }
 
-    /// An operation in which the other group gives something to the root.
+    /// An operation in which the ranks of the remote group send and the root receives. `gives` is asked for
+    /// at the senders only, and `gets` at the root only.
     pub(crate) fn gathering(
         &self,
         root: c_int,
@@ -57,7 +59,8 @@ impl<'a> OverTwo<'a> {
         self.rooted(root, crossing(root), || Ok((Side::none(), gets()?)), || Ok((gives()?, Side::none())))
     }
 
-    /// An operation in which the root gives something to the other group.
+    /// An operation in which the root sends and the ranks of the remote group receive. `gives` is asked for
+    /// at the root only, and `gets` at the receivers only.
     pub(crate) fn scattering(
         &self,
         root: c_int,
@@ -69,7 +72,8 @@ impl<'a> OverTwo<'a> {
         self.rooted(root, crossing(root), || Ok((gives()?, Side::none())), || Ok((Side::none(), gets()?)))
     }
 
-    /// The root's buffer, of so many bytes, comes to the other group's.
+    /// A broadcast: the root's buffer is copied to the buffers of the remote group. `buffer` answers this
+    /// rank's buffer and its length in bytes.
     pub(crate) fn bcast(
         &self,
         root: c_int,
@@ -83,7 +87,7 @@ impl<'a> OverTwo<'a> {
         Ok(Described { loaded: here, receives: !here, ..described })
     }
 
-    /// What the other group gives is combined at the root.
+    /// A reduction: the contributions of the remote group are combined at the root.
     pub(crate) fn reduce(
         &self,
         root: c_int,
@@ -175,7 +179,7 @@ pub(crate) fn listed_side<B: Buffer>(buffer: B, pieces: Vec<Piece>) -> Result<Si
     Ok(Side::listed(buffer, pieces))
 }
 
-/// A buffer of `count` elements for each of so many ranks, one behind the other.
+/// A buffer with `count` elements for each of `ranks` ranks, one behind the other.
 pub(crate) fn parts<B: Buffer>(
     runtime: &'static Runtime,
     ranks: usize,
@@ -193,5 +197,6 @@ pub(crate) fn parts<B: Buffer>(
     Ok(Side::listed(buffer, (0..ranks).map(piece).collect::<Result<_>>()?))
 }
 
-/// Of who combines nothing: the arguments of a rank that is no root, in the root's group, say nothing.
+/// The operator of a rank in the root's group that is not the root. It combines nothing, and its arguments
+/// are not looked at.
 const NOTHING: Operator = Operator { element_bytes: 1, commutative: true };

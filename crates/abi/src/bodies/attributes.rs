@@ -280,7 +280,10 @@ pub(crate) fn delete_all(object: &CommObject, handle: MPI_Comm) -> Result<()> {
     delete_attributes(&object.attributes, Owner::Comm(handle))
 }
 
-/// As [`copy_all`], for datatypes.
+/// Copies the attributes of a datatype that want to be copied to its duplicate.
+///
+/// # Errors
+/// When a copy function fails; the duplicate has no attributes then.
 pub(crate) fn copy_of_type(
     (from, from_handle): (&Attributes, MPI_Datatype),
     (to, to_handle): (&Attributes, MPI_Datatype),
@@ -288,7 +291,10 @@ pub(crate) fn copy_of_type(
     copy_attributes((from, Owner::Type(from_handle)), (to, Owner::Type(to_handle)))
 }
 
-/// As [`delete_all`], for datatypes.
+/// Deletes the attributes of a datatype, the latest first.
+///
+/// # Errors
+/// When a delete function fails; that attribute and the earlier ones stay.
 pub(crate) fn delete_of_type(attributes: &Attributes, handle: MPI_Datatype) -> Result<()> {
     delete_attributes(attributes, Owner::Type(handle))
 }
@@ -370,12 +376,12 @@ pub fn mpi_comm_free_keyval(comm_keyval: Variable<'_, c_int>) -> c_int {
     free("MPI_Comm_free_keyval", Owner::Comm(MPI_COMM_NULL), comm_keyval)
 }
 
-/// As [`mpi_comm_free_keyval`], by its name of MPI 1.
+/// Gives up a key for attributes of communicators: [`mpi_comm_free_keyval`] by its name of MPI 1.
 pub fn mpi_keyval_free(keyval: Variable<'_, c_int>) -> c_int {
     free("MPI_Keyval_free", Owner::Comm(MPI_COMM_NULL), keyval)
 }
 
-/// As [`mpi_comm_free_keyval`], for datatypes.
+/// Gives up a key for attributes of datatypes; attributes under it stay until they are deleted.
 pub fn mpi_type_free_keyval(type_keyval: Variable<'_, c_int>) -> c_int {
     free("MPI_Type_free_keyval", Owner::Type(MPI_DATATYPE_NULL), type_keyval)
 }
@@ -391,7 +397,7 @@ pub fn mpi_win_create_keyval(
     create("MPI_Win_create_keyval", callbacks, win_keyval, extra_state)
 }
 
-/// As [`mpi_comm_free_keyval`], for windows.
+/// Gives up a key for attributes of windows; attributes under it stay until they are deleted.
 pub fn mpi_win_free_keyval(win_keyval: Variable<'_, c_int>) -> c_int {
     free("MPI_Win_free_keyval", Owner::Win(MPI_WIN_NULL), win_keyval)
 }
@@ -447,7 +453,7 @@ pub fn mpi_comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut
     set_of_comm("MPI_Comm_set_attr", comm, comm_keyval, attribute_val)
 }
 
-/// As [`mpi_comm_set_attr`], by its name of MPI 1.
+/// Sets an attribute of a communicator: [`mpi_comm_set_attr`] by its name of MPI 1.
 pub fn mpi_attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
     set_of_comm("MPI_Attr_put", comm, keyval, attribute_val)
 }
@@ -462,7 +468,7 @@ pub fn mpi_comm_get_attr(
     get_of_comm("MPI_Comm_get_attr", comm, comm_keyval, attribute_val, flag)
 }
 
-/// As [`mpi_comm_get_attr`], by its name of MPI 1.
+/// Reads an attribute of a communicator: [`mpi_comm_get_attr`] by its name of MPI 1.
 pub fn mpi_attr_get(
     comm: MPI_Comm,
     keyval: c_int,
@@ -477,7 +483,7 @@ pub fn mpi_comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
     delete_of_comm("MPI_Comm_delete_attr", comm, comm_keyval)
 }
 
-/// As [`mpi_comm_delete_attr`], by its name of MPI 1.
+/// Deletes an attribute of a communicator: [`mpi_comm_delete_attr`] by its name of MPI 1.
 pub fn mpi_attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
     delete_of_comm("MPI_Attr_delete", comm, keyval)
 }

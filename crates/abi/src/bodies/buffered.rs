@@ -24,7 +24,7 @@ use crate::requests::SENT;
 use crate::state::{Runtime, call};
 use crate::types::*;
 
-/// Where a buffer may be attached.
+/// The buffer that is attached to a communicator, a session or the process; `None` where there is none.
 pub(crate) type Slot = Mutex<Option<Attached>>;
 
 /// The buffer that the program attached, and the messages that count against it.
@@ -36,8 +36,8 @@ pub(crate) struct Attached {
     under_way: Vec<Arc<Buffered>>,
 }
 
-/// A message whose copy is still needed. The buffer has it until it is gone, and so has every flush that
-/// began before; its request ends when nobody has it any more.
+/// A buffered message whose copy is still needed. The attached buffer refers to it until it is sent, and so
+/// does every flush that began before. Its request ends when the last reference is dropped.
 pub(crate) struct Buffered {
     pub comm: Communicator,
     pub id: RequestId,
@@ -171,7 +171,8 @@ pub fn mpi_buffer_flush() -> c_int {
     call("MPI_Buffer_flush", Target::World, |runtime| flush(&runtime.buffer))
 }
 
-/// The same, as a request.
+/// Begins to wait until all messages are gone that are in the buffer of the process now: a request that
+/// completes then.
 pub fn mpi_buffer_iflush(request: Place<'_, MPI_Request>) -> c_int {
     call("MPI_Buffer_iflush", Target::World, |runtime| begin_flush(runtime, &runtime.buffer, request))
 }
@@ -199,7 +200,8 @@ pub fn mpi_comm_flush_buffer(comm: MPI_Comm) -> c_int {
     call("MPI_Comm_flush_buffer", Target::Comm(comm), |runtime| flush(&runtime.comm(comm)?.buffer))
 }
 
-/// The same, as a request.
+/// Begins to wait until all messages are gone that are in the buffer of a communicator now: a request that
+/// completes then.
 pub fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: Place<'_, MPI_Request>) -> c_int {
     call("MPI_Comm_iflush_buffer", Target::Comm(comm), |runtime| {
         begin_flush(runtime, &runtime.comm(comm)?.buffer, request)
@@ -229,7 +231,8 @@ pub fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
     sessions::of_session("MPI_Session_flush_buffer", session, |_| flush(&*sessions::slot(session)?))
 }
 
-/// The same, as a request.
+/// Begins to wait until all messages are gone that are in the buffer of a session now: a request that
+/// completes then.
 pub fn mpi_session_iflush_buffer(session: MPI_Session, request: Place<'_, MPI_Request>) -> c_int {
     sessions::of_session("MPI_Session_iflush_buffer", session, |runtime| {
         begin_flush(runtime, &*sessions::slot(session)?, request)
@@ -253,7 +256,8 @@ pub fn mpi_bsend(
     })
 }
 
-/// The same; the request is over at once.
+/// Copies the message and begins to send the copy. The request is complete at once, since the program's
+/// buffer is free.
 pub fn mpi_ibsend(
     buf: Sent,
     count: MPI_Count,

@@ -20,7 +20,7 @@ use crate::parts::Piece;
 use crate::state::Runtime;
 use crate::types::*;
 
-/// Whether a buffer argument says that the data stands in the other buffer.
+/// Whether a buffer argument is `MPI_IN_PLACE`: the data is in the other buffer of the operation.
 pub(crate) fn is_in_place(buffer: impl Buffer) -> bool {
     buffer.is_in_place()
 }
@@ -30,7 +30,7 @@ pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatyp
     Ok([Piece { offset: 0, count, datatype: resolve_elements(runtime, count, datatype)? }])
 }
 
-/// A whole buffer and its length in bytes; nothing where the data stands in the other one.
+/// A whole buffer and its length in bytes; an empty side where the data is in the other buffer (`in_place`).
 pub(crate) fn side<B: Buffer>(
     runtime: &'static Runtime,
     buffer: B,
@@ -71,7 +71,8 @@ pub(crate) fn amount(count: i64, datatype: &Datatype) -> String {
     }
 }
 
-/// The same for blocks of different lengths, which are too many to be told.
+/// The total bytes of blocks of different lengths, for the comparison of calls (`WEFT_CHECK`). The lengths
+/// are too many to be printed, so a hash over them (the mark) stands for them.
 pub(crate) fn amounts(lengths: impl Iterator<Item = usize>) -> String {
     let (mut bytes, mut mark) = (0usize, 0u64);
     for length in lengths {

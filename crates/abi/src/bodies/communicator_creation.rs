@@ -18,7 +18,8 @@ pub fn mpi_comm_idup(comm: MPI_Comm, newcomm: Place<'_, MPI_Comm>, request: Plac
     duplicate("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request)
 }
 
-/// The same with hints.
+/// Begins to make a new communicator of the same group, with the hints of `info`. Attributes are copied now,
+/// as they are now.
 pub fn mpi_comm_idup_with_info(
     comm: MPI_Comm,
     info: MPI_Info,
@@ -140,7 +141,7 @@ pub(crate) fn string_tag(stringtag: Text<'_>) -> Result<String> {
     Ok(String::from_utf8_lossy(tag).into_owned())
 }
 
-/// New communicators of those who share a part of the machine.
+/// New communicators of the members that share a part of the machine.
 pub fn mpi_comm_split_type(
     comm: MPI_Comm,
     split_type: c_int,

@@ -121,7 +121,8 @@ impl CommObject {
     }
 }
 
-/// Gives hints to a communicator. Collective; what the other members give is not looked at.
+/// Sets hints of a communicator. The call is collective, but members need not pass the same hints: they are
+/// not compared.
 pub fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     call("MPI_Comm_set_info", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;

@@ -71,7 +71,8 @@ pub fn mpi_comm_dup(comm: MPI_Comm, newcomm: Place<'_, MPI_Comm>) -> c_int {
     })
 }
 
-/// The same with hints; those of the original are not copied (MPI 5.0 §7.4.2).
+/// A new communicator of the same group, with the attributes that want to be copied and with the hints of
+/// `info`. Hints of the original are not copied (MPI 5.0 §7.4.2).
 pub fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Place<'_, MPI_Comm>) -> c_int {
     call("MPI_Comm_dup_with_info", Target::Comm(comm), |runtime| {
         let (object, newcomm) = check(runtime, comm, newcomm)?;
@@ -220,8 +221,8 @@ pub(crate) fn free(runtime: &'static Runtime, handle: MPI_Comm) -> Result<()> {
     Ok(())
 }
 
-/// Puts what a recovery has put into the place of the communicator with that handle there; the one before
-/// lingers as a freed one does.
+/// Makes `handle` stand for the communicator that a recovery has put into the place of its present one. The
+/// replaced communicator lingers as a freed one does.
 pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     let mut objects = runtime.objects();
     let Some(place) = objects.comms.find_mut(handle.value()) else { return };
@@ -231,8 +232,8 @@ pub(crate) fn renew(runtime: &'static Runtime, handle: MPI_Comm) {
     linger(runtime, handle, Some(before));
 }
 
-/// What a handle stood for before a recovery stays as long as somebody is in it, or receives are under way
-/// there; and those of before go that nobody needs any more.
+/// Keeps the communicator `before`, which `handle` stood for before a recovery, as long as a thread uses it
+/// or receives are under way in it. Then drops the lingering communicators that are not needed any more.
 pub(crate) fn linger(runtime: &'static Runtime, handle: MPI_Comm, before: Option<Arc<CommObject>>) {
     runtime.objects().lingering.extend(before.map(|before| (handle, before)));
     let_go(runtime);

@@ -50,7 +50,7 @@ pub fn mpi_type_contiguous(count: c_int, oldtype: MPI_Datatype, newtype: Place<'
     contiguous("MPI_Type_contiguous", Form::Int, count.into(), oldtype, newtype)
 }
 
-/// As [`mpi_type_contiguous`], with large counts.
+/// `count` elements behind each other; the count is an `MPI_Count`.
 pub fn mpi_type_contiguous_c(
     count: MPI_Count,
     oldtype: MPI_Datatype,
@@ -83,7 +83,7 @@ pub fn mpi_type_vector(
     vector("MPI_Type_vector", Form::Int, numbers, oldtype, newtype)
 }
 
-/// As [`mpi_type_vector`], with large counts.
+/// Blocks of elements, a stride of extents apart; counts and stride are `MPI_Count`.
 pub fn mpi_type_vector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
@@ -122,7 +122,7 @@ pub fn mpi_type_create_hvector(
     hvector("MPI_Type_create_hvector", Form::Int, numbers, oldtype, newtype)
 }
 
-/// As [`mpi_type_create_hvector`], with large counts.
+/// Blocks of elements, a stride of bytes apart; counts and stride are `MPI_Count`.
 pub fn mpi_type_create_hvector_c(
     count: MPI_Count,
     blocklength: MPI_Count,
@@ -326,7 +326,7 @@ fn distribution(distribution: c_int, argument: c_int) -> Result<Distribution> {
     }
 }
 
-/// The same data with another lower bound and extent.
+/// A datatype with the data of `oldtype`, but with another lower bound and extent, in bytes.
 pub fn mpi_type_create_resized(
     oldtype: MPI_Datatype,
     lb: MPI_Aint,
@@ -337,7 +337,8 @@ pub fn mpi_type_create_resized(
     resized("MPI_Type_create_resized", Form::Int, bounds, oldtype, newtype)
 }
 
-/// As [`mpi_type_create_resized`], with large counts.
+/// A datatype with the data of `oldtype`, but with another lower bound and extent, in bytes; both are
+/// `MPI_Count`.
 pub fn mpi_type_create_resized_c(
     oldtype: MPI_Datatype,
     lb: MPI_Count,

@@ -29,12 +29,12 @@ pub(crate) struct Made {
     types: Vec<Part>,
 }
 
-/// A datatype that another one was made of, whatever becomes of its handle.
+/// A datatype that a derived datatype was made of. It is kept although the program may free its handle.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// One that nobody can free.
+    /// A predefined datatype, or one that cannot be freed: its handle.
     Permanent(MPI_Datatype),
-    /// One of the program's own.
+    /// A derived datatype of the program, and how it was made.
     Own(Datatype, Arc<Made>),
 }
 
@@ -181,7 +181,8 @@ pub fn mpi_type_get_envelope(
     })
 }
 
-/// As [`mpi_type_get_envelope`], for datatypes of either form.
+/// Which constructor made a datatype, and how long the lists of its arguments are. Large counts have a list
+/// of their own, so it answers for constructors with `int` counts and for those with large counts.
 pub fn mpi_type_get_envelope_c(
     datatype: MPI_Datatype,
     num_integers: Place<'_, MPI_Count>,
@@ -250,7 +251,8 @@ pub fn mpi_type_get_contents(
     })
 }
 
-/// As [`mpi_type_get_contents`], for datatypes of either form.
+/// The arguments of the constructor that made a datatype, whether it took `int` counts or large ones.
+/// Datatypes among them are new references.
 pub fn mpi_type_get_contents_c(
     datatype: MPI_Datatype,
     max_integers: MPI_Count,

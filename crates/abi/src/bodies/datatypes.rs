@@ -374,7 +374,7 @@ pub fn mpi_type_get_name(
     })
 }
 
-/// The Fortran datatype of a class that has so many bytes (MPI 5.0 §19.1.9).
+/// The Fortran datatype of a class whose elements have `size` bytes (MPI 5.0 §19.1.9).
 pub fn mpi_type_match_size(typeclass: c_int, size: c_int, datatype: Place<'_, MPI_Datatype>) -> c_int {
     call("MPI_Type_match_size", Target::World, |_| {
         let family = match typeclass {

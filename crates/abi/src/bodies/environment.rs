@@ -109,7 +109,7 @@ struct Booleans {
 
 static FORTRAN: Mutex<Fortran> = Mutex::new(Fortran { facts: None, booleans: None });
 
-/// What is known of the Fortran compiler; `MPI_INFO_NULL` until somebody tells. Works at any time.
+/// What is known of the Fortran compiler; `MPI_INFO_NULL` until it was set. Works at any time.
 pub fn mpi_abi_get_fortran_info(info: Place<'_, MPI_Info>) -> c_int {
     let facts = lock(&FORTRAN).facts.clone();
     finish("MPI_Abi_get_fortran_info", Target::World, hand_out(info.checked("info"), facts))
@@ -182,7 +182,8 @@ fn check_logical_size(bytes: c_int) -> Result<usize> {
     }
 }
 
-/// The values of `.TRUE.` and `.FALSE.` in a LOGICAL of so many bytes, if told. Works at any time.
+/// The values of `.TRUE.` and `.FALSE.` in a LOGICAL of `logical_size` bytes, if they were set. Works at any
+/// time.
 pub fn mpi_abi_get_fortran_booleans(
     logical_size: c_int,
     logical_true: Places<'_, u8>,

@@ -82,12 +82,13 @@ fn drop_reference(errhandler: MPI_Errhandler, count: impl FnOnce(&mut ErrorHandl
     }
 }
 
-/// What a handle does, for communicators.
+/// The handler that a handle names, for communicators. An error where it is a handler for another class of
+/// object.
 pub(crate) fn resolve(errhandler: MPI_Errhandler) -> Result<Handler> {
     resolve_for("communicator", errhandler, |function| matches!(function, Function::Comm(_)))
 }
 
-/// What errors of files that are not open do.
+/// The handler for errors of files that are not open.
 pub(crate) fn of_files() -> Handler {
     let errhandler = *lock(&OF_NEW_FILES);
     // One that only this place refers to has no name any more, and still serves.
@@ -95,7 +96,7 @@ pub(crate) fn of_files() -> Handler {
     predefined(errhandler).or_else(|| function().map(Handler::User)).unwrap_or(Handler::Return)
 }
 
-/// What a handle does, for sessions.
+/// The handler that a handle names, for sessions. An error where it is a handler for another class of object.
 pub(crate) fn resolve_for_session(errhandler: MPI_Errhandler) -> Result<Handler> {
     resolve_for("session", errhandler, |function| matches!(function, Function::Session(_)))
 }

@@ -1,6 +1,6 @@
 //! Statuses of C as statuses of Fortran and back (MPI 5.0 section 19.3.5): the array of `MPI_F_STATUS_SIZE`
 //! INTEGERs of `mpif.h` and the module `mpi`, and the derived type of the module `mpi_f08`. All have the
-//! layout of [`MPI_Status`].
+//! layout of `MPI_Status`.
 
 use std::ffi::c_int;
 

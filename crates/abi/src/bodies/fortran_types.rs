@@ -1,7 +1,7 @@
 //! Datatypes by the precision and range that a Fortran program asks for (MPI 5.0 §19.1.9).
 //!
-//! The same question gets the same handle. Like a predefined datatype it is committed and cannot be freed,
-//! but it says how it was asked for.
+//! Each question (combiner, precision, range) has one handle, however often it is asked. Like a predefined
+//! datatype the handle is committed and cannot be freed, but it says how it was asked for.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

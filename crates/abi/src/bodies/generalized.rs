@@ -23,19 +23,19 @@ pub(crate) struct Generalized {
     free: Callback<MPI_Grequest_free_function>,
     cancel: Callback<MPI_Grequest_cancel_function>,
     extra_state: usize,
-    /// Whose engine has the request that ends with it.
+    /// The communicator whose engine has the request that ends with the operation.
     pub comm: Communicator,
     pub id: RequestId,
 }
 
-/// How far it is.
+/// How far a generalized operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// It goes on.
+    /// The operation goes on.
     UnderWay,
-    /// It goes on, and nobody will wait for it.
+    /// The operation goes on, and the program has freed its request.
     GivenUp,
-    /// The program has said that it is over.
+    /// The program has said that the operation is over.
     Complete,
 }
 
@@ -45,7 +45,7 @@ impl Generalized {
         self.comm.wait(self.id);
     }
 
-    /// What the program says of it, now that it is over.
+    /// The status that the program's query function fills in. Call it when the operation is over.
     pub(crate) fn status(&self) -> Result<MPI_Status> {
         let mut status = status::EMPTY;
         // SAFETY: the program gave a function of that type, and the status lives to the end of the call.
@@ -58,8 +58,8 @@ impl Generalized {
         check("query", code).map(|()| status)
     }
 
-    /// What the program says of it at its end, after which it is told to let go of it. Where both functions
-    /// fail, the code of the last one counts (MPI 5.0 §13.2).
+    /// Ends the operation: asks the program's query function for the status, then calls its free function.
+    /// Where both functions fail, the code of the last one counts (MPI 5.0 §13.2).
     pub(crate) fn end(&self) -> (MPI_Status, Result<()>) {
         let (status, queried) = match self.status() {
             Ok(status) => (status, Ok(())),

@@ -92,7 +92,7 @@ pub fn mpi_intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Place
     })
 }
 
-/// Number of members of the other group.
+/// Number of members of the remote group.
 pub fn mpi_comm_remote_size(comm: MPI_Comm, size: Place<'_, c_int>) -> c_int {
     call("MPI_Comm_remote_size", Target::Comm(comm), |runtime| {
         let object = inter(runtime, comm)?;

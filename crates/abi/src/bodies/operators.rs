@@ -29,9 +29,10 @@ pub(crate) enum Operation {
     Predefined(Operator, Predefined),
     /// A search among values with an index, of a datatype without a name.
     Search(Operator, Pair),
-    /// A function of the program, which is called with so many elements at most: as many as the operation
-    /// has, though contributions of several ranks may be combined at once. The handle that it is given lives
-    /// as long as this, also where the program has freed it.
+    /// A function of the program. It is called with at most `most` elements, which is as many as the
+    /// operation has, though contributions of several ranks may be combined at once. The handle of the
+    /// datatype that it is called with lives as long as this operation, also where the program has freed the
+    /// datatype.
     User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, most: i64, _lent: Option<Arc<()>> },
 }
 
@@ -44,7 +45,8 @@ impl Operation {
         }
     }
 
-    /// The same, where the operation has so many elements.
+    /// This operator for an operation of `elements` elements: a function of the program is called with at
+    /// most as many, and at least with one.
     pub(crate) fn among(mut self, elements: i64) -> Operation {
         if let Operation::User { most, .. } = &mut self {
             *most = elements.max(1);
@@ -78,7 +80,8 @@ impl Operation {
     }
 }
 
-/// The operator of a handle for so many elements of a datatype.
+/// The operator of the handle `op` for `count` elements of `datatype`, whose handle is `handle`. An error
+/// where the operator is not defined for the datatype.
 pub(crate) fn resolve(
     runtime: &'static Runtime,
     op: MPI_Op,
@@ -179,17 +182,17 @@ thread_local! {
     static WITHIN: Cell<Option<Holding>> = const { Cell::new(None) };
 }
 
-/// What this thread holds while it is in an operator of the program.
+/// The lock that this thread holds while it is in an operator of the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holding {
-    /// Nothing: the operator may do whatever the program does elsewhere.
+    /// None: the operator may call whatever the program may call elsewhere.
     Nothing,
-    /// The progress engine: what is called there must leave it alone.
+    /// The progress engine's: functions that the operator calls must leave the engine alone.
     Engine,
 }
 
-/// What this thread holds, if it is in an operator of the program. One that holds nothing, and that `longjmp`
-/// has left, is named on.
+/// What this thread holds, if it is in an operator of the program; `None` outside. An operator that holds
+/// nothing, and that the program has left by `longjmp`, still counts as entered.
 pub(crate) fn within() -> Option<Holding> {
     WITHIN.get()
 }

@@ -44,7 +44,7 @@ unsafe extern "C-unwind" fn ints(
 }
 
 /// # Safety
-/// As for [`ints`].
+/// `input` and `inout` hold `length` elements each, as [`ints`] asks.
 unsafe extern "C-unwind" fn ints_c(
     input: *mut c_void,
     inout: *mut c_void,

@@ -144,7 +144,7 @@ impl Sender {
         Ok(RequestObject::PartitionedSend { sender: self, errors_to, id })
     }
 
-    /// Whose engine has the request.
+    /// The communicator whose engine has the request.
     pub(crate) fn communicator(&self) -> &weft::Communicator {
         self.side.communicator()
     }
@@ -181,7 +181,7 @@ impl Receiver {
         Ok(RequestObject::PartitionedReceive { receiver: self, errors_to, id })
     }
 
-    /// Whose engine has the request.
+    /// The communicator whose engine has the request.
     pub(crate) fn communicator(&self) -> &weft::Communicator {
         self.side.communicator()
     }

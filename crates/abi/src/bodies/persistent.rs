@@ -49,16 +49,16 @@ pub(crate) enum Plan {
 
 /// How far a persistent request is.
 enum Stage {
-    /// It was not begun, or what it has begun was ended.
+    /// The request was not begun, or the operation that it began was concluded.
     Inactive,
-    /// A thread is beginning it.
+    /// A thread is beginning the request's operation.
     Starting,
-    /// What it has begun.
+    /// The operation that the request has begun.
     Active(RequestObject),
 }
 
 impl Plan {
-    /// The same, to be begun now: the plan stays for the next time.
+    /// A copy of the plan that can be begun now. The plan itself stays for the next start.
     fn again(&mut self) -> Plan {
         match self {
             Plan::Send(send, mode) => Plan::Send(send.clone(), *mode),
@@ -86,12 +86,12 @@ impl Plan {
 }
 
 impl Persistent {
-    /// Whose error handler is told where it fails.
+    /// The communicator whose error handler is told where the request fails.
     pub(crate) fn errors_to(&self) -> MPI_Comm {
         self.errors_to
     }
 
-    /// What is under way.
+    /// The operation under way, if the request was begun.
     pub(crate) fn under_way(&self) -> Option<&RequestObject> {
         match &self.stage {
             Stage::Active(object) => Some(object),
@@ -99,7 +99,8 @@ impl Persistent {
         }
     }
 
-    /// Takes what is under way; whoever does so concludes it.
+    /// Takes the operation under way, if any, and makes the request inactive. The caller concludes the
+    /// operation.
     pub(crate) fn take(&mut self) -> Option<RequestObject> {
         match std::mem::replace(&mut self.stage, Stage::Inactive) {
             Stage::Active(object) => Some(object),
@@ -111,7 +112,7 @@ impl Persistent {
         }
     }
 
-    /// What is under way when the request itself is gone.
+    /// Gives up the request, and takes the operation under way, if any.
     pub(crate) fn into_operation(mut self) -> Option<RequestObject> {
         self.take()
     }

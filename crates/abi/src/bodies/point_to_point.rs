@@ -104,7 +104,8 @@ impl PlannedSend {
         self.begin_with(comm, mode, self.data()?)
     }
 
-    /// What it sends.
+    /// The data of the send: the program's elements where they are contiguous, else a packed copy or a
+    /// description.
     #[inline]
     pub(super) fn data(&self) -> Result<Outgoing<'_>> {
         arguments::gathered(self.span, self.count, &self.datatype)
@@ -158,7 +159,7 @@ impl PlannedSend {
         arguments::copied(self.span, self.count, &self.datatype)
     }
 
-    /// Whom it is for; `None` is nobody.
+    /// The rank and tag that the message is sent to; `None` where the destination is `MPI_PROC_NULL`.
     pub(super) fn partner(&self) -> Option<(Rank, c_int)> {
         match self.to {
             Partner::Rank(to) => Some((to, self.tag)),
@@ -168,7 +169,8 @@ impl PlannedSend {
 }
 
 impl PlannedReceive {
-    /// The same, to be begun now.
+    /// A copy of this receive that can be begun now, into the same buffer. A persistent request keeps the
+    /// original for its next start.
     pub(super) fn again(&mut self) -> PlannedReceive {
         let span = self.span.part(0, self.span.bytes());
         PlannedReceive { span, datatype: self.datatype.clone(), ..*self }

@@ -38,7 +38,8 @@ impl<'call> List<'call> {
         entry.set(left_of(entry.get()));
     }
 
-    /// The same for an entry that is not persistent.
+    /// Says that the operation of an entry is over whose request is not persistent: the entry becomes
+    /// `MPI_REQUEST_NULL`.
     #[inline(always)]
     pub(super) fn clear_lent(self, index: usize) {
         self.entries.at(index).set(MPI_REQUEST_NULL);
@@ -109,7 +110,8 @@ pub(super) fn ready(active: &[(usize, Look)]) -> Vec<usize> {
     }
 }
 
-/// The same, waiting until there is at least one.
+/// Waits until at least one request of `active` is over. The answer are the positions in `active` of all that
+/// are over then.
 pub(super) fn wait_ready(active: &[(usize, Look)]) -> Vec<usize> {
     let (owners, ids) = ids_of(active);
     let Some(process) = process_of(active) else { return ready(active) };

@@ -82,7 +82,8 @@ impl<'call> Way<'call> {
         }
     }
 
-    /// The same for what must be alike on each side of an inter-communicator; behind [`Way::check`].
+    /// Compares what must be alike among the members of each group of an inter-communicator (`WEFT_CHECK`):
+    /// now, or beside the operation where the call does not wait. Call it after [`Way::check`].
     pub(crate) fn check_sides(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
             Kind::Blocking | Kind::Planned(..) => comm.check_sides(operation),
@@ -175,30 +176,35 @@ impl<B: Buffer> Side<B> {
 pub(crate) struct Described {
     pub gives: Side<Sent>,
     pub gets: Side<Received>,
-    /// What stands where something will be gotten is this rank's contribution, or a part of it.
+    /// The receive buffer holds this rank's contribution, or a part of it, when the operation begins
+    /// (`MPI_IN_PLACE`, or the buffer of a broadcast).
     pub loaded: bool,
-    /// Whether anything is gotten there: the root of a broadcast only gives.
+    /// Whether the operation writes to the receive buffer: at the root of a broadcast it does not.
     pub receives: bool,
     pub what: What,
-    /// How elements are combined, where they are.
+    /// The operator and datatype of a reduction.
     pub operation: Option<Operation>,
-    /// What its messages are known by, where it is begun in another order than at other members.
+    /// The tag of the operation's messages, where members may begin operations in different orders
+    /// (persistent collectives).
     pub tag: Option<i32>,
 }
 
-/// What its schedule depends on, beside the lengths of its blocks.
+/// The kind of a collective operation: all that its schedule depends on, beside the lengths of its blocks.
 pub(crate) enum What {
-    /// As much for every rank: it may come again.
+    /// Every rank contributes equally much, so the schedule may be used again.
     Even(Collective),
-    /// Different parts for each rank; where those of the input stand, if not as they are described.
+    /// Each rank has parts of different lengths. `sends` are the blocks of the input; `None` where they are
+    /// as the send side describes them.
     Uneven { what: Uneven, sends: Option<Vec<Block>> },
-    /// With the neighbours, as much for each.
+    /// An operation with neighbours, of equally long blocks.
     Around(Around),
-    /// One block to all neighbours; where theirs stand, if not as they are described.
+    /// One block is sent to all neighbours. `receives` are the blocks of their data in the output; `None`
+    /// where they are as the receive side describes them.
     AroundToAll { receives: Option<Vec<Block>> },
-    /// A block for each neighbour; where they stand, if not as they are described.
+    /// A block of its own for each neighbour. `sends` and `receives` are the blocks of input and output;
+    /// `None` where they are as the two sides describe them.
     AroundEach { sends: Option<Vec<Block>>, receives: Option<Vec<Block>> },
-    /// Over the two groups of an inter-communicator.
+    /// An operation over the two groups of an inter-communicator.
     Across(Crossing),
 }
 
@@ -319,7 +325,8 @@ impl Described {
         output.finish()
     }
 
-    /// Begins it; what was called is compared with the calls of the other members, where it is told.
+    /// Begins the operation. `called`, where it is known, is compared with the calls of the other members
+    /// (`WEFT_CHECK`).
     pub(super) fn begin(
         &self,
         comm: &Communicator,

@@ -67,7 +67,8 @@ pub fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
     flush("MPI_Win_flush", rank, win)
 }
 
-/// The same, as far as this process goes.
+/// Completes at this process what is under way with a member. This implementation completes it at the member,
+/// too.
 pub fn mpi_win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
     flush("MPI_Win_flush_local", rank, win)
 }
@@ -77,7 +78,8 @@ pub fn mpi_win_flush_all(win: MPI_Win) -> c_int {
     epoch("MPI_Win_flush_all", win, |window| window.flush(None))
 }
 
-/// The same, as far as this process goes.
+/// Completes at this process what is under way with all members. This implementation completes it at the
+/// members, too.
 pub fn mpi_win_flush_local_all(win: MPI_Win) -> c_int {
     epoch("MPI_Win_flush_local_all", win, |window| window.flush(None))
 }

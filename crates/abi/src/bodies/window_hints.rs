@@ -39,8 +39,8 @@ pub(crate) fn placement(hints: &Pairs) -> SharedPlacement {
     if apart { SharedPlacement::Apart } else { SharedPlacement::Contiguous }
 }
 
-/// Gives hints to a window, beside those that it has. Collective; what the other members give is not looked
-/// at.
+/// Sets hints of a window, beside those that it has. The call is collective, but members need not pass the
+/// same hints: they are not compared.
 pub fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     call("MPI_Win_set_info", Target::Win(win), |runtime| {
         let object = runtime.win(win)?;

@@ -41,7 +41,8 @@ impl Making<'_> {
         })
     }
 
-    /// The same where the window brings its memory, whose address goes to `baseptr`.
+    /// Makes a window that brings its own memory, whose address goes to `baseptr`. Errors are the
+    /// communicator's, since there is no window yet.
     fn with_memory(
         &self,
         baseptr: Place<'_, *mut c_void>,
@@ -142,8 +143,8 @@ pub fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     call("MPI_Win_detach", Target::Win(win), |runtime| runtime.win(win)?.window.detach(base.cast()))
 }
 
-/// Where this process can load and store what belongs to a member; a size of 0 and a null pointer where it
-/// cannot.
+/// The address, size and displacement unit of a member's window memory, where this process can load and store
+/// it; a size of 0 and a null pointer where it cannot.
 pub fn mpi_win_shared_query(
     win: MPI_Win,
     rank: c_int,

@@ -72,7 +72,7 @@ impl Buffer for Received {
 }
 
 impl Sent {
-    /// What is behind so many bytes of the buffer.
+    /// The part of the buffer that begins `bytes` bytes after its address.
     #[inline(always)]
     pub(crate) fn behind(self, bytes: usize) -> Sent {
         Sent(self.0.wrapping_byte_add(bytes))
@@ -89,7 +89,8 @@ impl Sent {
         Sent(start)
     }
 
-    /// The bytes of elements of the program's, which begin so far from the address.
+    /// A claim to read `bytes` bytes of the program's elements, which begin `offset` bytes from the buffer's
+    /// address.
     #[inline(always)]
     pub(crate) fn payload(self, offset: isize, bytes: usize) -> Payload<'static> {
         // SAFETY: `claim` was promised that the elements can be read until the operation is over.
@@ -98,7 +99,7 @@ impl Sent {
 }
 
 impl Received {
-    /// What is behind so many bytes of the buffer.
+    /// The part of the buffer that begins `bytes` bytes after its address.
     #[inline(always)]
     pub(crate) fn behind(self, bytes: usize) -> Received {
         Received(self.0.wrapping_byte_add(bytes))
@@ -115,14 +116,15 @@ impl Received {
         Received(start)
     }
 
-    /// The room of elements of the program's, which begins so far from the address.
+    /// A claim to write `bytes` bytes of the program's elements, which begin `offset` bytes from the buffer's
+    /// address.
     #[inline(always)]
     pub(crate) fn memory(self, offset: isize, bytes: usize) -> UserMemory {
         // SAFETY: `claim` was promised that the elements can be written until the operation is over.
         unsafe { UserMemory::claim(self.0.cast::<u8>().wrapping_offset(offset), bytes) }
     }
 
-    /// So many bytes of room from the address on.
+    /// A claim to write `bytes` bytes from the buffer's address on, whatever is there.
     #[inline(always)]
     pub(crate) fn room(self, bytes: usize) -> Room {
         // SAFETY: as in `memory`.

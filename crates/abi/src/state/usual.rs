@@ -41,13 +41,14 @@ pub(crate) fn usual_world(comm: MPI_Comm) -> Option<&'static CommObject> {
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 
-/// What keeps another communicator than the world while something short is done with it.
+/// Keeps a communicator other than the first world from being freed while a short operation uses it.
 pub(crate) enum Kept {
-    /// One thread keeps the table while it works.
+    /// In a program that calls from one thread: the table of objects, held while the operation lasts.
     Table(OwnedGuard<'static, Objects>, MPI_Comm),
-    /// One thread keeps what recoveries have put into the place of the world's communicator while it works.
+    /// In a program that calls from one thread: the communicator that a recovery has put into the world's
+    /// place, held while the operation lasts.
     Later(OwnedGuard<'static, Later>),
-    /// Of several threads each takes a share, or they would wait for one another.
+    /// In a program of several threads: a reference of its own, so that threads do not wait for one another.
     Share(Arc<CommObject>),
 }
 

@@ -11,14 +11,15 @@ use crate::options::{Input, Options, Part};
 use crate::plan;
 use crate::policy::{MapBy, Policy, RankBy, Target, Unit};
 
-/// What an engine is told.
+/// The command line and environment of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translated {
-    /// Its words.
+    /// The words of its command line.
     pub words: Vec<OsString>,
     /// Variables to set for it.
     pub environment: Vec<(OsString, OsString)>,
-    /// What is to stand in a file, whose name is to stand at that place in the words.
+    /// The content of a file to write, and the position in `words` at which the file's name is to be
+    /// inserted.
     pub file: Option<(usize, Vec<u8>)>,
 }
 

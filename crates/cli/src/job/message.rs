@@ -11,7 +11,7 @@ use crate::hangs::ranks_named;
 use crate::signals;
 
 impl Job {
-    /// What to tell the user about the end of the job, if anything: a line of what happened, a line of what
+    /// The message to the user about the end of the job, if any: a line of what happened, and a line of what
     /// to do.
     pub fn message(&self, host: &str) -> Option<String> {
         let Some(cause) = &self.cause else {
@@ -31,8 +31,8 @@ impl Job {
         Some(message)
     }
 
-    /// What to tell the user of a rank that has failed while the others go on. `host` is where its process
-    /// was.
+    /// The message to the user about a rank that has failed while the others go on. `host` is the host of its
+    /// process.
     pub fn obituary(&self, rank: u32, ending: Ending, host: &str) -> String {
         let what = match self.cause_of(rank, ending) {
             Cause::NeverCame { .. } => "exited without calling MPI_Init".to_owned(),

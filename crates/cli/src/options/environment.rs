@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 pub struct Environment {
     /// Which of the launcher's variables are passed on.
     pub inherits: Inherits,
-    /// Which are set, each once.
+    /// The variables that are set, each once.
     pub set: Vec<(OsString, OsString)>,
     /// Names that were to be passed on by themselves; one that ends in `*` means all that begin so.
     pub exported: Vec<String>,
@@ -22,21 +22,21 @@ pub struct Environment {
 /// Which of the launcher's variables are passed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Inherits {
-    /// All.
+    /// All variables.
     #[default]
     All,
-    /// Those with these names.
+    /// The variables with these names.
     Only(Vec<String>),
 }
 
 /// A word of the command line about variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// What is passed on.
+    /// Which of the launcher's variables are passed on.
     Inherit(Inherits),
     /// A variable that is set.
     Set(OsString, OsString),
-    /// A name that is passed on whatever else is said.
+    /// The name of a variable that is passed on whatever other rules say.
     Export(String),
 }
 
@@ -77,7 +77,7 @@ impl Environment {
         names.iter().any(|listed| name == listed.as_str()) || self.exported.iter().any(is_meant)
     }
 
-    /// What a rank sees under this name, where the launcher sees `outer`.
+    /// The value of a rank's variable `name`, where the launcher's has the value `outer`.
     pub fn value(&self, name: &str, outer: Option<OsString>) -> Option<OsString> {
         let set = self.set.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         set.or_else(|| outer.filter(|_| self.passes(&name.into())))

@@ -6,36 +6,37 @@
 /// Options that mean the same under several names.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Its names.
+    /// The names of the option, without dashes.
     pub names: &'static [&'static str],
-    /// How many values follow it.
+    /// How many values follow the option.
     pub values: usize,
-    /// What is done.
+    /// What is done about the option.
     pub what: What,
 }
 
 /// What is done about an option of other launchers.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    /// It is this option of ours.
+    /// The option is another name for this option of weftrun.
     Ours(&'static str),
-    /// It is this option of ours with this value.
+    /// The option stands for this option of weftrun with this value.
     OursWith(&'static str, &'static str),
-    /// It says which variables the ranks get.
+    /// The option says which variables the ranks get.
     Environment(Scope, Variables),
-    /// It names hosts.
+    /// The option names hosts.
     Hosts(HostsIn),
-    /// It names a file of which each line is a part of the job.
+    /// The option names a file of which each line is a part of the job.
     Parts,
-    /// What it asks for is so anyway.
+    /// The option asks for what weftrun does anyway.
     Met,
-    /// It is for Hydra where Hydra starts the job; it means nothing on this host.
+    /// The option is passed to Hydra where Hydra starts the job; it has no meaning on this host.
     ForHydra,
-    /// It is for PRRTE where PRRTE starts the job; it means nothing on this host.
+    /// The option is passed to PRRTE where PRRTE starts the job; it has no meaning on this host.
     ForPrrte,
-    /// It means nothing here.
+    /// The option has no meaning here and is ignored.
     Ignored,
-    /// A job that ignored it would not be the one that was asked for. The remedy says what to write.
+    /// The option is refused: a job that ignored it would not be the one that the user has asked for. The
+    /// remedy says what to write.
     Refused(&'static str),
 }
 
@@ -48,7 +49,7 @@ pub enum Scope {
     Part,
 }
 
-/// What an option says about variables.
+/// The form in which an option names variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variables {
     /// `NAME VALUE`, or `NAME=VALUE` as one word.
@@ -63,7 +64,7 @@ pub enum Variables {
     Nothing,
 }
 
-/// Where hosts are named.
+/// The form in which an option names hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostsIn {
     /// In a comma list.

@@ -35,7 +35,7 @@ pub struct Options {
     #[command(flatten)]
     first: PartOptions,
 
-    /// Use only these ways between ranks: a comma list of shm, tcp, libfabric[:PROVIDER]
+    /// Use only these ways between ranks: a comma list of shm, tcp, libfabric, libfabric:PROVIDER
     #[arg(long, value_name = "LIST", value_parser = values::fabrics)]
     pub fabric: Option<String>,
 
@@ -223,7 +223,7 @@ pub struct Part {
     pub ranks: Option<u32>,
     /// The folder to start in, where it is said.
     pub folder: Option<OsString>,
-    /// Where the program is looked for before PATH.
+    /// The folders in which the program is looked for before those of PATH.
     pub search_path: Option<OsString>,
     /// The variables of its ranks.
     pub environment: Environment,
@@ -238,12 +238,13 @@ impl Options {
         Options::read(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
     }
 
-    /// Whether the others go on when a rank fails.
+    /// Whether surviving ranks go on when a rank fails.
     pub fn survives(&self) -> bool {
         self.failure_mode().is_some() || self.disable_auto_cleanup
     }
 
-    /// What is said to happen to communicators that have lost a member.
+    /// The name of the mode in which communicators recover from a failed member, if the command line names
+    /// one.
     pub fn failure_mode(&self) -> Option<&str> {
         self.ft.as_deref().or(self.with_ft.as_deref().filter(|mode| *mode != values::NO_FAILURES))
     }
@@ -268,7 +269,7 @@ impl Options {
         Files { patterns: [output, errors], copies }
     }
 
-    /// Where ranks go, as far as it is said.
+    /// How ranks are placed and bound, as far as the command line says.
     pub fn policy(&self) -> Policy {
         let per_socket = self.per_socket.map(|each| MapBy { each: Some(each), ..MapBy::of(Unit::Socket) });
         Policy {

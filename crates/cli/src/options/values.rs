@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-/// Who reads the launcher's standard input.
+/// The ranks that read the launcher's standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// This rank.
     Rank(u32),
     /// All ranks, each all of it.
     All,
-    /// Nobody.
+    /// No rank.
     None,
 }
 
-/// What MPI_UNIVERSE_SIZE says.
+/// The value of the attribute MPI_UNIVERSE_SIZE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Universe {
-    /// As many cores as there are.
+    /// The number of cores of this node.
     System,
-    /// Nothing.
+    /// The attribute is not set.
     Infinite,
-    /// This.
+    /// This number.
     Number(u32),
 }
 
@@ -70,7 +70,8 @@ pub fn error_handler(name: &str) -> Result<String, String> {
     known.ok_or_else(|| "choose from mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return".to_owned())
 }
 
-/// One set; the library's own reader decides, so that the ranks cannot come to another answer.
+/// Checks one definition of a process set, as `WEFT_PSETS` holds it. The library's own reader decides, so
+/// that the ranks cannot come to another answer.
 pub fn process_set(text: &str) -> Result<String, String> {
     let read = weft::Config::from_variables(&|name| (name == "WEFT_PSETS").then(|| text.to_owned()));
     match read {

@@ -11,13 +11,13 @@ use super::lines;
 /// A command line, taken apart.
 #[derive(Debug, Default)]
 pub struct Words {
-    /// Options of ours for the whole job, each one word such as `--timeout=3`.
+    /// Options of weftrun for the whole job, each one word such as `--timeout=3`.
     pub job: Vec<OsString>,
     /// The parts of the job, at least one.
     pub parts: Vec<PartWords>,
     /// Variables for all ranks.
     pub rules: Vec<Rule>,
-    /// Where hosts are named, in order.
+    /// The options that name hosts, in order: their form and their value.
     pub hosts: Vec<(HostsIn, String)>,
     /// Options for Hydra, each with its values.
     pub for_hydra: Vec<Vec<OsString>>,
@@ -30,11 +30,11 @@ pub struct Words {
 /// A part of a job: a program, and how to start it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartWords {
-    /// Options of ours for this part, each one word.
+    /// Options of weftrun for this part, each one word.
     pub options: Vec<OsString>,
     /// Variables for its ranks.
     pub rules: Vec<Rule>,
-    /// Those of them that count for the parts behind it, too.
+    /// The rules among them that count for the parts behind it, too.
     pub exports: Vec<Rule>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
@@ -47,7 +47,7 @@ impl PartWords {
     }
 }
 
-/// What an option of ours is to this file.
+/// An option of weftrun, as far as this file has to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
     /// Its long name.

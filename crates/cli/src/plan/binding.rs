@@ -24,8 +24,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Settles the number of ranks and their cpus, where each rank runs so many `threads`. Cores that other
-    /// jobs use count as free unless this one `minds_others`.
+    /// Settles the number of ranks and their cpus, where each rank runs `threads` threads. Cores that other
+    /// jobs use count as free unless this job `minds_others`.
     pub(super) fn find(options: &Options, threads: usize, minds_others: bool) -> Result<Places, NoPlan> {
         let policy = options.policy();
         let allowed = topology::cpus_allowed().unwrap_or_default();

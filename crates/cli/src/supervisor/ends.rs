@@ -22,9 +22,9 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Kills the processes whose pulse has stopped, since they end or run another program in their place.
-    /// Then nothing is heard of them any more, and the other ranks are told that they have failed. How they
-    /// have ended is known when they are reaped.
+    /// Kills the processes whose liveness descriptor the kernel has marked, since they end or run another
+    /// program in their place. Then nothing is heard of them any more, and the other ranks are told that they
+    /// have failed. How they have ended is known when they are reaped.
     pub(super) fn fence_ended(&mut self) {
         for number in self.watch.as_ref().map(Watch::ended).unwrap_or_default() {
             let running = self.job.running().find(|(other, _)| *other == number);
@@ -82,7 +82,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells the user of the ranks that have failed while the others go on.
+    /// Tells the user of ranks that have failed, in a job whose surviving ranks go on.
     pub(super) fn tell_failures(&mut self) {
         for (rank, ending) in self.job.take_failures() {
             let message = self.job.obituary(rank, ending, &self.plan.host);

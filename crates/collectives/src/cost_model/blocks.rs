@@ -78,7 +78,7 @@ impl CostModel<'_> {
 }
 
 impl Asked {
-    /// The same for so many blocks together.
+    /// What is asked of an operation on `blocks` blocks of this length together.
     fn of_blocks(self, blocks: u32) -> Asked {
         Asked { bytes: self.bytes * blocks as usize, ..self }
     }

@@ -1,7 +1,7 @@
 //! Operations whose data is too long for slots: it goes in chunks, one number for each, which stand in
 //! staging buffers (decisions/0005). So nothing is asked for, no call of the system is made, and each chunk
 //! is combined or taken while it is in the caches. Of two members here; of more in
-//! [`n_ranks`](super::several).
+//! [`n_ranks`](super::n_ranks).
 //!
 //! A member gives up to [`Ring::ahead`] chunks before it takes the first one; of an exchange of more, the
 //! last of these beside it. How long the data is, and in how many chunks it comes, stands in each slot: where
@@ -145,7 +145,8 @@ impl TransferLengths {
         is_any.then_some(ChunkedTransfer { lengths: self, wants_quick, passed_bytes })
     }
 
-    /// The same of what goes one way: short data is in one chunk, whoever has got something before.
+    /// Whether data that goes one way goes in chunks, and how: the same at both members. Short data is in one
+    /// chunk even where its length is not in `lot`, whichever member has received something before.
     #[inline]
     pub(super) fn carried_one_way(self, lot: ChunkedLengths) -> Option<ChunkedTransfer> {
         self.carried(lot).or_else(|| self.carried(ChunkedLengths::TURNED))
@@ -195,9 +196,10 @@ impl Chunking {
 /// in which the other's contribution stood that was combined last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReduceScatterAllgather {
-    /// Where this member's begins, and the other's.
+    /// Where this member's half begins, and where the other member's does.
     starts: [usize; 2],
-    /// The same; both in as many chunks, of which the last ones may be empty.
+    /// The chunks of this member's half, and of the other member's: as many in both, of which the last ones
+    /// may be empty.
     cuts: [Chunking; 2],
     rounds: u32,
     /// A round has so many contributions, and as many results: no more than may be given ahead, of which each
@@ -303,7 +305,7 @@ impl TransferKind {
         TransferKind::Each { give, gives, gets, ring: ring_for(lengths.gives.max(lengths.gets)) }
     }
 
-    /// The same through those staging buffers.
+    /// This transfer, through the staging buffers of `other`; for [`TransferKind::Each`] alone.
     pub(super) fn through(mut self, other: Ring) -> TransferKind {
         if let TransferKind::Each { ring, .. } = &mut self {
             *ring = other;
@@ -375,23 +377,25 @@ impl TransferKind {
 
 /// What two exchange stands in slots up to here, which are two lines then.
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
-/// The shortest chunks: what is no longer is in one, which takes less than two of half its length
-/// (decisions/0005).
+/// The shortest chunk, in bytes, of long data of two members: data up to this length is one chunk, which
+/// takes less time than two of half its length (decisions/0005).
 pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
 /// What goes one way is in a staging buffer up to here.
 pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
-/// Data that its giver has just written is read from its caches more slowly than it is copied, up to here at
-/// least (decisions/0005).
+/// The longest data, in bytes, that goes one way between two members in chunks on any machine: data that the
+/// sender has just written is read from its caches more slowly than it is copied (decisions/0005).
 const FRESH_BYTES_MAX: usize = 64 << 10;
-/// As long as data of one way was measured to go in chunks more quickly than as a message (decisions/0005).
+/// The longest data, in bytes, that goes one way between two members in chunks where copies are as quick as
+/// reads (decisions/0005).
 pub const ONE_WAY_BYTES_MAX: usize = 4 << 20;
-/// What both combine is shared out between them from here on.
+/// From this length on, in bytes, an allreduce of two members may go as a reduce-scatter and an allgather.
 pub const HALVES_FROM: usize = 32 << 10;
 /// The longest chunks then. Longer ones are fewer, which takes less; shorter ones are still in the nearest
 /// caches when what was combined is given.
 pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
 const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= chunk_bytes_max(2));
-/// From here on chunks go through the long ring (decisions/0005); of sums by halves, as long as a half is.
+/// From this length on, in bytes, chunks of two members go through the ring that has more staging buffers
+/// (decisions/0005).
 pub const LONG_FROM: usize = 256 << 10;
 /// Told beside the number of chunks where they do.
 const LONG: u32 = 1 << 31;
@@ -406,10 +410,11 @@ const EACH_MAX: u32 = (1 << (EACH_BITS.end - EACH_BITS.start)) - 1;
 const _: () = assert!(Ring::Long.ahead() <= EACH_MAX && PIECES_MAX < 1 << EACH_BITS.start);
 /// So many numbers that takes.
 const READ_PIECES: u32 = 2;
-/// So many bytes are told of a chunk that holds nothing to be used, since its giver has given the operation
+/// The length that is told of a chunk that holds nothing to be used, since its sender has given the operation
 /// up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
-/// The same where what members give does not fit together.
+/// The length that is told of a chunk that holds nothing to be used, since what members contribute does not
+/// fit together; no data is so long.
 pub(super) const MISFIT: u32 = GIVEN_UP - 1;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;

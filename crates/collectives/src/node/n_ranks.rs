@@ -410,12 +410,14 @@ impl Slices {
 /// The chunks of what one member combines: all members' together stay in its caches.
 const ROOT_PIECE_BYTES: usize = 16 << 10;
 
-/// The same where the root combines all.
+/// Bytes of a chunk where the root alone combines what all members contribute: whole elements of
+/// `element_bytes` bytes.
 pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
     whole(ROOT_PIECE_BYTES, element_bytes)
 }
 
-/// Chunks are whole elements of so many bytes, which fit several times.
+/// The longest chunk among `members` members, in bytes: whole elements of `element_bytes` bytes, of which
+/// several fit.
 #[must_use]
 pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
     whole(chunk_bytes_max(members), element_bytes)

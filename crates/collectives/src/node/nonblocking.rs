@@ -16,7 +16,7 @@ use super::{ChoiceInputs, Combine, Fault, Result, SegmentAlgorithm, deliver, fin
 use crate::memory::reading;
 use crate::{Block, Buffers, Collective, Shape};
 
-/// A member's part in an operation that can be [`Pending`].
+/// A member's part in an operation that can be [`NonblockingOperation`].
 #[derive(Clone, Copy)]
 pub struct NonblockingPlan(SegmentPlan<'static>);
 
@@ -117,7 +117,7 @@ impl NonblockingOperation {
     }
 
     /// Goes as far as it can without a look at data: writes this member's slot, and looks for those that are
-    /// for it. When all of these are there, the data is to be [received](Pending::receive).
+    /// for it. When all of these are there, the data is to be [received](NonblockingOperation::receive).
     #[inline]
     pub fn poll(&mut self, slots: &impl Slots) -> Option<Result<()>> {
         let (number, plan) = (self.number, self.plan);

@@ -249,7 +249,8 @@ impl<'a> SegmentPlan<'a> {
         Some(plan)
     }
 
-    /// All hear so many bytes of all.
+    /// The plan of an operation in which each member writes one slot of `bytes` bytes, and reads those of all
+    /// others.
     #[inline(always)]
     fn each_to_all(operation: Operation, here: Rank, size: u32, bytes: usize, then: Use) -> SegmentPlan<'a> {
         Self {
@@ -269,7 +270,8 @@ impl<'a> SegmentPlan<'a> {
         }
     }
 
-    /// The same with blocks that differ; only where all members know all of them.
+    /// What this member does in an operation whose blocks differ in length. `None` where not all members know
+    /// all lengths, and for a reduce-scatter of more than two members.
     pub(super) fn listed(listed: Listed<'a>, here: Rank, size: u32) -> Option<SegmentPlan<'a>> {
         let new = |operation, then, blocks| Self {
             blocks: BlockLengths::Listed(blocks),
@@ -406,13 +408,13 @@ impl<'a> SegmentPlan<'a> {
         self.element_bytes
     }
 
-    /// What is asked of it.
+    /// What is asked of the operation: its longest block, and whether operands may change places.
     #[inline]
     pub(super) fn asked(&self) -> Asked {
         Asked { bytes: self.longest_bytes(), commutative: self.commutative }
     }
 
-    /// The same operation with blocks that are all so long.
+    /// This operation with blocks of `bytes` bytes each.
     pub(super) fn with_bytes(&self, bytes: usize) -> SegmentPlan<'a> {
         Self { blocks: BlockLengths::Even(bytes), ..*self }
     }
@@ -575,7 +577,8 @@ pub fn others(here: Rank, size: u32) -> impl Iterator<Item = Rank> {
     (here.0 + 1..size).chain(0..here.0).map(Rank)
 }
 
-/// What all contributions may take that one member combines.
+/// The most bytes that the contributions of all members may have together where one member combines them from
+/// slots.
 pub(super) const ROOM_BYTES: usize = 32 << 10;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct SegmentAlgorithm {
     /// Whether a segment is worth its memory for the first such operation already, so that sums are always
     /// made in one order.
     pub at_once: bool,
-    /// Of two members, which way data flows.
+    /// Which way data flows between two members.
     pub flow: Flow,
     /// Of two members, how many bytes may go by a message all the same, where data goes one way time after
     /// time.

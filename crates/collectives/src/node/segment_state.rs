@@ -13,9 +13,9 @@ use super::tuners::SegmentTuners;
 pub struct SegmentState {
     /// How far this member and its peers are.
     pub credit: Credit,
-    /// Where contributions are combined.
+    /// The scratch buffer in which contributions are combined.
     pub(super) room: Option<Heap>,
-    /// The same for slices of long ones.
+    /// The scratch buffer in which slices of long contributions are combined.
     pub(super) long_room: Option<Heap>,
     /// This member has not renewed its places where that was due, since not all were through with what was
     /// before.

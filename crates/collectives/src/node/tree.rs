@@ -18,9 +18,9 @@ use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::memory::reading;
 use crate::shape::{Core, Part};
 
-/// From how many members on an operation goes up a tree. Reads of lines of several cores overlap, about three
-/// of them in the time of one, but a tree has to wait for one level after the other: up to eight members one
-/// look at all takes less.
+/// From this number of members on, each with a core of its own, barriers and sums that fit slots go up a
+/// tree. Reads of lines of several cores overlap, about three of them in the time of one, but a tree has to
+/// wait for one level after the other: up to eight members one look at all takes less.
 pub(super) const TREE_FROM: u32 = 9;
 
 /// One member's part in the tree.

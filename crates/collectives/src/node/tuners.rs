@@ -35,7 +35,7 @@ impl Default for SegmentTuners {
 
 /// Exchanged data that may be read.
 const EXCHANGED: SizeClasses = SizeClasses { from: READ_FROM, count: 16 };
-/// Exchanged data so long may be read.
+/// From this length on, in bytes, each of two members may read the peer's memory in an exchange.
 pub const READ_FROM: usize = 32 << 10;
 /// Sums that may be combined by halves. Their classes stand behind those of exchanges.
 const SUMMED: SizeClasses = SizeClasses { from: HALVES_FROM, count: 12 };

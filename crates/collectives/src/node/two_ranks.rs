@@ -16,30 +16,30 @@ use crate::{Block, Collective};
 /// of it would stand in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TwoRankPlan {
-    /// Whether it gives the other something.
+    /// Whether this member sends the other one anything.
     pub gives: bool,
-    /// That, where its contribution stands.
+    /// The block that this member sends, in the buffer that its contribution stands in.
     pub give: Block,
-    /// Whether it gets something.
+    /// Whether this member receives anything.
     pub gets: bool,
-    /// Where that goes in its output.
+    /// Where the received block goes in this member's output, in bytes.
     pub place: usize,
-    /// How many bytes it gets.
+    /// Length of the received block, in bytes.
     pub got_bytes: usize,
-    /// Its contribution for itself.
+    /// This member's contribution for itself.
     pub own: Block,
-    /// Where that goes in its output, if it must be copied there.
+    /// Where the contribution for itself goes in this member's output, in bytes, if it must be copied there.
     pub kept: Option<usize>,
-    /// Whether its contribution stands in its output.
+    /// Whether this member's contribution stands in its output.
     pub is_loaded: bool,
-    /// What is combined, if anything.
+    /// Which contributions are combined, and in which order; `None` where none are.
     pub operands: Option<Operands>,
     /// The longest block of both.
     pub longest_bytes: usize,
 }
 
 impl TwoRankPlan {
-    /// What the member of two does that is `here`; `None` where it is not of one round.
+    /// What member `here` of two does in `collective`; `None` where the operation does not go in one round.
     #[inline(always)]
     #[must_use]
     pub fn of(collective: Collective, here: Rank) -> Option<TwoRankPlan> {
@@ -162,7 +162,8 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         self.hear_other_late(other, bytes)
     }
 
-    /// The same where the slot is not there soon, or is another one.
+    /// Waits for the slot of the other of two members, where that is not there soon, or does not announce
+    /// `bytes` bytes.
     #[cold]
     #[inline(never)]
     fn hear_other_late(&mut self, other: u32, bytes: usize) -> Result<()> {
@@ -193,7 +194,8 @@ pub(super) fn combine(
     }
 }
 
-/// The same with a copy of this member's own contribution, of at most [`ROOM_BYTES`] bytes.
+/// Combines the contributions of two members, of which this member's own stands where the result goes: a copy
+/// of it in `scratch` is combined, of at most [`ROOM_BYTES`] bytes.
 #[inline(never)]
 fn combine_aside(
     operands: Operands,

@@ -79,7 +79,7 @@ fn bracket(left: &[u8], right: &mut [u8]) {
     }
 }
 
-/// The same bits at all ranks, and each time, however much the operator rounds.
+/// All ranks get the same bits, and each time, however much the operator rounds.
 #[test]
 fn an_allreduce_gives_the_same_bits_everywhere_and_each_time() {
     let operator = Operator { element_bytes: 8, commutative: true };

@@ -531,7 +531,7 @@ fn lines_that_move_are_counted() {
     assert_eq!(table, TABLE, "\n{table}");
 }
 
-/// The same of data that goes in chunks, for each line of data.
+/// How many cache lines operations on data in chunks move, for each line of data.
 #[test]
 fn lines_of_chunks_that_move_are_counted() {
     const BYTES: usize = 16 << 10;

@@ -295,7 +295,7 @@ impl<F: OneSided> Sides<F> {
         self.under_way = 0;
     }
 
-    /// The same, and all well, each once.
+    /// Waits until all operations have ended, and checks that each has ended well and once.
     fn end_all(&mut self) {
         self.wait();
         let mut tickets = Vec::new();

@@ -18,7 +18,7 @@ impl Pair for Simulated {
 
 crate::conformance!(Simulated);
 
-/// The same suite when everything goes wrong that may.
+/// The conformance suite when everything goes wrong that may.
 mod stormy {
     use super::*;
 

@@ -49,7 +49,7 @@ pub enum MessageMode {
     /// Nothing that was sent before is received afterwards; and from a failure until the recovery nobody
     /// sends or receives.
     Reset,
-    /// What goes between two who live goes on.
+    /// Messages between two living members go on.
     Continue,
 }
 

@@ -4,7 +4,7 @@
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What it does, with its default.
+    /// What the variable does, with its default.
     pub meaning: &'static str,
 }
 

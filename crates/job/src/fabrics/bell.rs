@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabric::{Bell, Fabric};
 
-use super::lookout::Lookout;
+use super::poller_thread::PollerThread;
 use super::{Libfabric, NAP, Shm, Tcp};
 
 /// What a process with these fabrics sleeps on.
@@ -19,7 +19,7 @@ pub struct FabricsBell {
     tcp: Option<<Tcp as Fabric>::Bell>,
     libfabric: Option<<Libfabric as Fabric>::Bell>,
     /// Over tcp, for who sleeps in shared memory; begun with the first sleep.
-    lookout: Arc<OnceLock<Option<Lookout>>>,
+    sleep_watch: Arc<OnceLock<Option<PollerThread>>>,
 }
 
 impl FabricsBell {
@@ -28,7 +28,7 @@ impl FabricsBell {
             shm: shm.map(Fabric::bell),
             tcp: tcp.map(Fabric::bell),
             libfabric: libfabric.map(Fabric::bell),
-            lookout: Arc::default(),
+            sleep_watch: Arc::default(),
         }
     }
 
@@ -46,8 +46,8 @@ impl FabricsBell {
         armed: u32,
         at_most: Duration,
     ) {
-        match self.lookout.get_or_init(|| Lookout::begin(shm, tcp)) {
-            Some(lookout) if lookout.arm() => shm.sleep(armed, tcp.until_due(at_most)),
+        match self.sleep_watch.get_or_init(|| PollerThread::begin(shm, tcp)) {
+            Some(sleep_watch) if sleep_watch.arm() => shm.sleep(armed, tcp.until_due(at_most)),
             _ => shm.sleep(armed, at_most.min(NAP)),
         }
     }

@@ -121,7 +121,7 @@ impl CommonOffer {
         Ok((CommonOffer { file, offer, bytes }, card))
     }
 
-    /// Waits until so many other processes have fetched the memory, and maps it.
+    /// Waits until `others` other processes have fetched the memory, and maps it.
     ///
     /// # Errors
     /// Where one of them has not come in time, or the memory cannot be mapped.
@@ -131,7 +131,7 @@ impl CommonOffer {
     }
 }
 
-/// Makes shared memory for so many ranks, as a job would, and hands it out to itself.
+/// Makes shared memory for `ranks` ranks, as a job would, and hands it out to itself.
 ///
 /// # Errors
 /// With what is short, or refused.

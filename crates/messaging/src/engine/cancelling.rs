@@ -42,7 +42,9 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// As [`Engine::cancel`], for a receive that is waited for; its ticket is to be waited for all the same.
+    /// Cancels a receive of [`Engine::receive_awaited`] that no message has matched: its outcome says so (MPI
+    /// 5.0 §3.8.4). A receive that has matched goes on as if nothing was said. In both cases its ticket must
+    /// be waited for to its end.
     #[cold]
     pub fn cancel_awaited(&mut self, ticket: Ticket) {
         match ticket {

@@ -13,8 +13,9 @@ use crate::protocol::Kind;
 use crate::request::{Failure, Outcome, RequestId, State};
 
 impl<F: Fabric> Engine<F> {
-    /// As [`Engine::test`], for who will not ask again: a receive from anybody that could go on ends, since a
-    /// member has failed whom nobody has acknowledged.
+    /// Takes the outcome of a request, if it is over, for a caller that will not ask again. A receive from
+    /// any source that an unacknowledged failure of a member holds up, and that could go on after an
+    /// acknowledgement, ends here as [`Failure::Lost`].
     #[inline]
     pub fn conclude(&mut self, request: RequestId) -> Option<Outcome> {
         if self.core.is_troubled {
@@ -129,8 +130,8 @@ impl<F: Fabric> Engine<F> {
         number
     }
 
-    /// To the agreement with that number this process brings nothing, if it has not brought anything yet;
-    /// nobody asks how it ends.
+    /// Leaves the agreement with that number, if this process has not contributed to it yet: it contributes
+    /// nothing, and will not ask how the agreement ends.
     pub fn pass_agreement(&mut self, standing: &Standing, number: u32) {
         let mut letters = Vec::new();
         self.core.councils.pass(standing, number, &mut letters);
@@ -156,7 +157,7 @@ impl<F: Fabric> Engine<F> {
         self.core.councils.current(standing)
     }
 
-    /// Receives what is here, before anybody hears that those have ended who may have sent it.
+    /// Receives all messages that have arrived, before the failures of their senders are noted.
     pub fn receive_what_is_left(&mut self) {
         let mut in_vain = 0;
         for _ in 0..TURNS_MAX {

@@ -8,8 +8,8 @@ use crate::request::{Failure, Mode, RequestId, State};
 use crate::scattered::Target;
 
 impl<F: Fabric> Engine<F> {
-    /// A request that ends when whoever asks for it here says so, with [`Engine::fulfil`], and all its parts
-    /// are over: for operations that are made of several messages.
+    /// A request that ends when its caller has called [`Engine::fulfil`] and all its parts are over: for
+    /// operations that are made of several messages.
     pub fn promise(&mut self) -> RequestId {
         self.core.requests.insert(State::Gathering { left: 1, failure: None })
     }
@@ -28,7 +28,7 @@ impl<F: Fabric> Engine<F> {
     /// Sends as a part of a request of [`Engine::promise`].
     ///
     /// # Errors
-    /// As [`Engine::send`]; the request goes on without this part.
+    /// When the peer cannot be reached or is gone. The request `whole` goes on without this part then.
     pub fn send_part(
         &mut self,
         whole: RequestId,

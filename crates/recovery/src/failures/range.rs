@@ -12,9 +12,9 @@ use super::{Failures, Standing, Watch};
 pub enum ErrorRange {
     /// None: a failure ends what needs the dead, and nothing else.
     Local,
-    /// Those of members.
+    /// Failures of members of the communicator.
     Group,
-    /// Those of any process.
+    /// Failures of any process.
     Universe,
 }
 

@@ -18,7 +18,7 @@ pub enum Undescribed {
         /// What the system said.
         cause: String,
     },
-    /// What is in the file is no machine.
+    /// The content of the file does not describe a machine.
     #[error("{file}: {cause}")]
     Content {
         /// Its name.
@@ -37,7 +37,7 @@ pub enum Undescribed {
 }
 
 impl Undescribed {
-    /// What a person can do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         "name a file that lstopo has written (lstopo FILE.xml), or say what there is, as: pack:2 numa:2 l3:4 core:8 pu:1"

@@ -11,13 +11,13 @@ pub enum Unseen {
     /// There is no hwloc, or it does not know.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
-    /// What it says is no machine.
+    /// hwloc's answer does not describe a machine.
     #[error("what hwloc says makes no sense: {0}")]
     Nonsense(#[from] NotAMachine),
 }
 
 impl Unseen {
-    /// What a person can do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {

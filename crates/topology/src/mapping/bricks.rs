@@ -22,7 +22,7 @@ impl Bricks {
         self.brick.iter().product()
     }
 
-    /// What is cut between bricks.
+    /// The weight of all edges between different bricks.
     pub(crate) fn cut(&self, field: &Field) -> u64 {
         let within: u64 =
             field.links.iter().map(|link| link.weight() * self.pairs_within(field, &link.by)).sum();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::{Grid, Stencil};
 
-/// A grid and who sends to whom on it. Cells have the numbers that they have in the grid.
+/// A grid, and the links by which its cells send to each other. Cells have the numbers that they have in the
+/// grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) dims: Vec<u32>,
@@ -20,7 +21,7 @@ pub(crate) struct Field {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) by: Vec<i32>,
-    /// What is sent along the offset, and what comes back.
+    /// The weight that is sent along the offset; `back` is the weight that is sent in the opposite direction.
     pub(crate) there: u64,
     pub(crate) back: u64,
 }
@@ -30,7 +31,7 @@ impl Link {
         self.there + self.back
     }
 
-    /// The one axis that it goes along.
+    /// The axis of the link, where it goes along a single one.
     pub(crate) fn axis(&self) -> Option<usize> {
         let mut axes = (0..self.by.len()).filter(|&axis| self.by[axis] != 0);
         axes.next().filter(|_| axes.next().is_none())
@@ -92,8 +93,8 @@ impl Field {
         self.links.iter().map(|link| link.weight() * super::bricks::pairs(self, &link.by)).sum()
     }
 
-    /// What leaves a wall across an axis, per line along it, on both sides together, if the wall is that
-    /// thick.
+    /// The weight that leaves a wall of `thickness` cells across `axis`, for each line of cells along the
+    /// axis, on both sides together.
     pub(crate) fn face(&self, axis: usize, thickness: u32) -> u64 {
         let leaves = |link: &Link| link.weight() * u64::from(link.by[axis].unsigned_abs().min(thickness));
         self.links.iter().map(leaves).sum()

@@ -226,7 +226,8 @@ struct Filling<'a> {
     links: &'a Links,
     /// Of the nodes that no part has taken yet: the weight of their links to others like them.
     open: Vec<Option<u64>>,
-    /// The same nodes: those with the fewest links left make the best beginning of a part, being a corner.
+    /// The nodes of `open`, by the weight of their links, least first: nodes with the fewest links left make
+    /// the best beginning of a part, being a corner.
     corners: BinaryHeap<Reverse<(u64, u32)>>,
     /// The weight of links into the part that is being filled, for the nodes of `near`.
     gain: Vec<u64>,

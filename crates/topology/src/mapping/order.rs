@@ -30,7 +30,7 @@ pub(crate) struct Shuffled {
     order: Box<Order>,
     /// By node: its first position, and its first position in the other sequence.
     nodes: Vec<(u32, u32)>,
-    /// The same by the second.
+    /// The pairs of `nodes`, ordered by the second number: by the first position in the other sequence.
     slots: Vec<(u32, u32)>,
 }
 

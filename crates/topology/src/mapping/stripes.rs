@@ -37,7 +37,8 @@ impl Borders {
     }
 }
 
-/// Which axis the bars run along, and which axes the others are cut along, from the outermost layers on.
+/// The axis `run` that the bars run along, and the other axes in `cross`, in the order in which the grid is
+/// cut along them: from the outermost layers on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Roles {
     pub(crate) run: usize,
@@ -108,7 +109,8 @@ impl<'a> Planner<'a> {
         (cost, Bars::new(field, roles.run, &roles.cross, &mut layers))
     }
 
-    /// What layers of these thicknesses cost, the same at each place of a level.
+    /// The cost of cutting into layers of the thicknesses `splits`, one list for each level, used all over
+    /// that level.
     pub(crate) fn cost_of(&mut self, splits: &[Vec<u32>]) -> u64 {
         self.cost_of_layers(0, splits, &mut Vec::new())
     }

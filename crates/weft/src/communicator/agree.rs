@@ -133,7 +133,8 @@ impl Communicator {
         self.arranged_child(group, lease, seed, label, None)
     }
 
-    /// The same with a topology.
+    /// A communicator of the members of `group`, made from this one, with that topology if there is one.
+    /// `None` where this process gets none.
     pub(super) fn arranged_child(
         &self,
         group: Group,

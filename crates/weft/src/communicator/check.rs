@@ -38,10 +38,11 @@ impl Communicator {
         self.compare_calls(Called { by_all: operation(), ..Called::default() })
     }
 
-    /// The same for what the members of each group of an inter-communicator must give alike.
+    /// With checks on, compares what the members of each group of an inter-communicator have called.
+    /// `operation` names it and all arguments that must be the same at all members of one group. Collective.
     ///
     /// # Errors
-    /// As [`Communicator::check`].
+    /// [`Class::NotSame`] at all members, with what each of them called; a lost peer.
     pub fn check_sides(&self, operation: impl FnOnce() -> String) -> Result<()> {
         if !self.inner.process.checks() {
             return Ok(());

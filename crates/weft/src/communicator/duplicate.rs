@@ -29,8 +29,11 @@ impl Communicator {
         Ok(copy)
     }
 
-    /// The same without attributes, called as `made` says: what an object with a context of its own is built
-    /// on.
+    /// A new communicator of the same group, or of the same two groups, without attributes, on which an
+    /// object with a context of its own is built. `made` says in its label how it was made. Collective.
+    ///
+    /// # Errors
+    /// When a member is lost.
     pub(crate) fn duplicate_bare(&self, made: &'static str) -> Result<Communicator> {
         let meeting = self.meeting();
         let seed = meeting.next_seed();
@@ -43,8 +46,9 @@ impl Communicator {
         Ok(copy)
     }
 
-    /// Begins the same; it goes on with whatever this process does next. The copy gets the attributes that
-    /// this communicator has when the copy is taken.
+    /// Begins to duplicate the communicator (MPI 5.0 §7.4.2); the operation goes on with whatever this
+    /// process does next. The copy gets the attributes that this communicator has when the copy is taken.
+    /// Collective.
     pub fn start_duplicate(&self) -> Duplicating {
         let meeting = self.meeting();
         let process = &meeting.inner.process;

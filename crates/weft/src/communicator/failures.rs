@@ -23,11 +23,11 @@ use crate::memory::giving;
 /// What the living members have agreed on; the same at all of them.
 #[derive(Clone, Debug)]
 pub struct Agreed {
-    /// The bits that all have given.
+    /// The bits that all members have given.
     pub flags: u32,
-    /// Those who have failed; who has given nothing is among them.
+    /// The members that have failed; a member that has given no bits is among them.
     pub failed: Group,
-    /// Whether all have acknowledged all of these.
+    /// Whether all members have acknowledged all of these failures.
     pub is_acknowledged: bool,
 }
 
@@ -41,9 +41,9 @@ impl Communicator {
         Group::of(process.failures().of(&self.inner.standing))
     }
 
-    /// Acknowledges the first `count` of them; all, if they are fewer. The answer is how many are
-    /// acknowledged. Where all are, receives from anybody wait among the living again; collective operations
-    /// are not mended.
+    /// Acknowledges the first `count` members of [`Communicator::failed`]; all, if they are fewer. The answer
+    /// is how many are acknowledged. Where all are, receives from anybody wait among the living again;
+    /// collective operations are not mended.
     pub fn acknowledge_failed(&self, count: u32) -> u32 {
         let (failures, own) = (self.process().failures(), &self.inner.standing);
         let acknowledged = failures.acknowledge(own, count as usize);
@@ -57,7 +57,7 @@ impl Communicator {
         acknowledged as u32
     }
 
-    /// Those that are acknowledged.
+    /// The failed members that are acknowledged, in the order of [`Communicator::failed`].
     #[must_use]
     pub fn acknowledged_failed(&self) -> Group {
         let failures = self.process().failures();
@@ -65,8 +65,9 @@ impl Communicator {
         Group::of(failures.of(&self.inner.standing).into_iter().take(acknowledged))
     }
 
-    /// Makes it useless at all members, whatever they do and whoever fails meanwhile: what is under way in it
-    /// ends with [`Class::Revoked`], as does what begins, but for agreements and shrinking. Not collective.
+    /// Makes the communicator useless at all members, whatever they do and whichever of them fail meanwhile:
+    /// operations under way in it end with [`Class::Revoked`], as do those that begin, but for agreements and
+    /// shrinking. Not collective.
     pub fn revoke(&self) {
         let (living, messages) = (self.among_living(), self.standing_of_messages());
         self.process().act(|engine| {
@@ -277,8 +278,9 @@ impl Deciding {
         engine.take_decision(standing, self.number)
     }
 
-    /// The same for something that all who live call with these flags: where somebody was at the end of an
-    /// operation instead, another agreement follows. With the decision comes what [`Call::heard`] says of it.
+    /// Goes as far as it can without waiting, in an agreement that all living members call as `call` with
+    /// these flags. Where a member was at the end of an operation instead, another agreement follows. With
+    /// the decision comes what [`Call::heard`] says of it.
     pub(super) fn advance_call(
         &mut self,
         call: Call,

@@ -77,7 +77,8 @@ impl Intercommunicator {
         &self.both.inner.group
     }
 
-    /// One communicator of both groups: the one that says `high` comes second (MPI 5.0 §7.6.2). Collective.
+    /// One communicator of both groups: the group whose members give `high` comes second (MPI 5.0 §7.6.2).
+    /// Collective.
     ///
     /// # Errors
     /// [`Class::Argument`] where members of one group say different things; when a member is lost.
@@ -85,7 +86,8 @@ impl Intercommunicator {
         self.both.merge(high)
     }
 
-    /// As [`Communicator::duplicate`].
+    /// A new inter-communicator of the same two groups, with the attributes whose keys say so (MPI 5.0
+    /// §7.4.2). Collective.
     ///
     /// # Errors
     /// When a member is lost.
@@ -93,7 +95,9 @@ impl Intercommunicator {
         self.both.duplicate().map(|both| Intercommunicator { both })
     }
 
-    /// As [`Communicator::split`].
+    /// New inter-communicators of the members of both groups that give the same color, in the order of `key`
+    /// and then of rank (MPI 5.0 §7.4.2). `None` as color: this process is in none of them. A color that only
+    /// one group gives leads to none. Collective.
     ///
     /// # Errors
     /// When a member is lost.
@@ -101,10 +105,14 @@ impl Intercommunicator {
         Ok(self.both.split(color, key)?.map(|both| Intercommunicator { both }))
     }
 
-    /// As [`Communicator::create`].
+    /// A new inter-communicator of a part of each group (MPI 5.0 §7.4.2). Every member calls. `group` is a
+    /// part of the local group, the same at all members of that group; members that are not in it get none,
+    /// as do all where the other group's part is empty. Collective.
     ///
     /// # Errors
-    /// See there.
+    /// [`Class::Group`] where `group` names processes that are not members, and where the members of one
+    /// group do not give the same part of it; at all members. [`Class::ProcFailed`] where nobody in the other
+    /// group lives. When a member is lost.
     pub fn create(&self, group: &Group) -> Result<Option<Intercommunicator>> {
         Ok(self.both.create(group)?.map(|both| Intercommunicator { both }))
     }
@@ -117,7 +125,7 @@ impl Intercommunicator {
 }
 
 impl Communicator {
-    /// Whether it has two groups.
+    /// Whether this is an inter-communicator: a communicator of two groups.
     #[inline]
     #[must_use]
     pub fn is_inter(&self) -> bool {
@@ -193,10 +201,13 @@ impl Communicator {
         Both { process, local: &local, remote: &remote }.assemble(lease, identity, label)
     }
 
-    /// See [`Intercommunicator::connect`].
+    /// Connects the members of this communicator with those of another one (MPI 5.0 §7.6.2): the answer is an
+    /// inter-communicator. Each side has a leader, and the leaders have `peers` in common, with the other
+    /// side's leader as a rank there; other members give `None`. Collective over both sides.
     ///
     /// # Errors
-    /// See there.
+    /// [`Class::Rank`] for a leader that does not exist or is blank, [`Class::Communicator`] where the groups
+    /// overlap or this is an inter-communicator, [`Class::Tag`]; when a member is lost.
     pub fn connect(
         &self,
         local_leader: Rank,
@@ -281,10 +292,12 @@ impl Communicator {
         Error::new(Class::Internal, format!("{}: {who} no group", self.place()))
     }
 
-    /// See [`Intercommunicator::merge`].
+    /// One communicator of both groups: the group whose members give `high` comes second (MPI 5.0 §7.6.2).
+    /// Collective.
     ///
     /// # Errors
-    /// See there; [`Class::Communicator`] where there is but one group.
+    /// [`Class::Communicator`] where there is but one group; [`Class::Argument`] where members of one group
+    /// say different things; when a member is lost.
     pub fn merge(&self, high: bool) -> Result<Communicator> {
         let inter = self.across()?;
         // The votes for `high`, of the bridge's first group in the lower half.
@@ -344,7 +357,8 @@ impl Communicator {
         Some(child)
     }
 
-    /// See [`Communicator::create`].
+    /// [`Communicator::create`] over two groups: an inter-communicator of the part of each group that its
+    /// members give.
     pub(super) fn create_across(&self, group: &Group) -> Result<Option<Communicator>> {
         self.across()?;
         self.check_that_others_live()?;
@@ -379,7 +393,8 @@ impl Communicator {
         Ok(self.child_across(local, remote, lease, seed, self.label_of_child("group of ")))
     }
 
-    /// See [`Communicator::split`].
+    /// [`Communicator::split`] over two groups: an inter-communicator of the members of both that give the
+    /// same color.
     pub(super) fn split_across(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator>> {
         self.across()?;
         let bridge = self.meeting();

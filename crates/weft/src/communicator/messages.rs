@@ -34,7 +34,8 @@ impl Communicator {
     /// Sends and waits until the buffer is free.
     ///
     /// # Errors
-    /// As [`Communicator::start_send`].
+    /// [`Class::Rank`] where `to` is no member; what the fabric says where it cannot be reached; what failed
+    /// while this process waited.
     #[inline(always)]
     pub fn send_claim<'a>(&self, data: impl Sendable<'a>, to: Rank, tag: i32, mode: Mode) -> Result<()> {
         match self.start_send(data, to, tag, mode)? {

@@ -47,7 +47,9 @@ impl Communicator {
         self.start_keeping(schedule, buffers, combining, tag, called, None)
     }
 
-    /// The same with blocks that differ in length. Not over two groups.
+    /// Begins a collective operation whose blocks differ in length; it goes on with whatever this process
+    /// does next. Both claims are in use until it is over. `combining`, `tag` and `called` are those of
+    /// [`Communicator::start_schedule`]. Not over two groups.
     pub fn start_uneven(
         &self,
         listed: Listed<'_>,
@@ -63,7 +65,8 @@ impl Communicator {
         self.start_schedule(listed.schedule(&self.shape()), buffers, combining, tag, called)
     }
 
-    /// As [`Communicator::start_schedule`], with what it reads where that is the library's own.
+    /// Begins a collective schedule, as [`Communicator::start_schedule`] does. `keeps` is the memory that it
+    /// reads, where that is the library's own: it is kept until the operation is over.
     pub(super) fn start_keeping(
         &self,
         schedule: Schedule,
@@ -96,7 +99,8 @@ impl Communicator {
         started.unwrap_or_else(|| self.ended(Ok(())))
     }
 
-    /// As [`Communicator::start`]; `None` where the operation is over, and has gone well.
+    /// Begins a collective operation within one group, as [`Communicator::start`] does; `None` where the
+    /// operation is over, and has gone well.
     pub fn start_if_not_over(
         &self,
         collective: Collective,
@@ -201,7 +205,7 @@ impl Ongoing {
         Ongoing { of, id, ended }
     }
 
-    /// Whose operation it is.
+    /// The communicator of the operation.
     #[must_use]
     pub fn communicator(&self) -> &Communicator {
         &self.of
@@ -222,16 +226,16 @@ impl Ongoing {
     /// Waits for its end.
     ///
     /// # Errors
-    /// As [`Communicator::run`].
+    /// When a partner is lost or sends what does not fit.
     pub fn wait(self) -> Result<()> {
         self.of.wait(self.id);
         self.take()
     }
 
-    /// What came of it, when its request has been ended by other means.
+    /// The result of the operation, when its request has been ended by other means than [`Ongoing::wait`].
     ///
     /// # Errors
-    /// As [`Communicator::run`]; [`Class::Pending`] when it is not over.
+    /// When a partner is lost or sends what does not fit; [`Class::Pending`] when the operation is not over.
     pub fn take(&self) -> Result<()> {
         let ended = lock(&self.ended).take();
         ended.unwrap_or_else(|| Err(Error::new(Class::Pending, "the operation is not over")))

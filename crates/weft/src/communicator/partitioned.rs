@@ -96,11 +96,11 @@ struct Layout {
 pub struct Brings {
     /// The rank that sends.
     pub source: Rank,
-    /// In so many partitions
+    /// How many partitions the sender has.
     pub partitions: usize,
-    /// of so many bytes each.
+    /// Length of a partition, in bytes.
     pub bytes: usize,
-    /// What it says of the kinds of all its elements; 0 is nothing.
+    /// The sender's number for the kinds of all its elements; 0 is none.
     pub signature: u32,
 }
 
@@ -113,8 +113,8 @@ impl Brings {
 }
 
 impl Communicator {
-    /// Describes a send of so many partitions of `bytes` bytes each; `None` sends to nobody. `signature` is a
-    /// number for the kinds of all elements that the receiver may compare, or 0.
+    /// Describes a send of `partitions` partitions of `bytes` bytes each; `None` sends to nobody. `signature`
+    /// is a number for the kinds of all elements that the receiver may compare, or 0.
     ///
     /// # Errors
     /// [`Class::Rank`] where `to` is no member; [`Class::Argument`] for more partitions than there may be;
@@ -144,7 +144,7 @@ impl Communicator {
         Ok(send)
     }
 
-    /// Describes a receive into so many partitions of `bytes` bytes each; `None` receives from nobody.
+    /// Describes a receive into `partitions` partitions of `bytes` bytes each; `None` receives from nobody.
     ///
     /// # Errors
     /// [`Class::Rank`] where `from` is no member; [`Class::Argument`] for more partitions than there may be.
@@ -213,7 +213,7 @@ impl PartitionedSend {
         self.ready.len()
     }
 
-    /// Whose operation it is.
+    /// The communicator of the operation.
     #[must_use]
     pub fn communicator(&self) -> &Communicator {
         &self.of
@@ -249,7 +249,7 @@ impl PartitionedSend {
     }
 
     /// Says that partitions are ready; they travel at once. Several threads may do so at the same time: one
-    /// of them hands over what others have noted down meanwhile.
+    /// of them sends what the others have noted down meanwhile.
     ///
     /// # Errors
     /// [`Class::Argument`] for one that does not exist, and nothing has happened then, or that was ready
@@ -338,7 +338,7 @@ impl PartitionedSend {
     /// Whether a round went well.
     ///
     /// # Errors
-    /// As [`Communicator::conclude_send`].
+    /// What failed, with the receiver's rank.
     pub fn conclude(&self, outcome: &Outcome) -> Result<()> {
         let to = self.to.map_or(self.of.rank(), |(to, _)| to);
         self.of.conclude_send(outcome, to, self.tag)
@@ -391,7 +391,7 @@ impl PartitionedReceive {
         self.partitions as usize
     }
 
-    /// Whose operation it is.
+    /// The communicator of the operation.
     #[must_use]
     pub fn communicator(&self) -> &Communicator {
         &self.of
@@ -403,7 +403,7 @@ impl PartitionedReceive {
         self.is_alone.load(Ordering::Relaxed)
     }
 
-    /// What the other side sends, where it has told.
+    /// What the sender has described, where its description has come.
     #[must_use]
     pub fn brings(&self) -> Option<Brings> {
         let (source, _) = self.from?;
@@ -414,7 +414,8 @@ impl PartitionedReceive {
     /// Begins a round, into `memory`, which the claim must hold until the request is over.
     ///
     /// # Errors
-    /// As [`Communicator::is_with_nobody`].
+    /// [`Class::Rank`] where the source has become blank, and the modes of the communicator make that an
+    /// error.
     pub fn start(&self, memory: UserMemory) -> Result<RequestId> {
         let from = self.of.still(self.from)?;
         self.is_alone.store(from.is_none(), Ordering::Relaxed);

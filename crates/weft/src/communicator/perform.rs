@@ -75,7 +75,8 @@ impl Communicator {
     /// by messages one that was done lately costs no allocation.
     ///
     /// # Errors
-    /// As [`Communicator::run`].
+    /// When a partner is lost or sends what does not fit; [`Class::Communicator`] for anything but a barrier
+    /// over two groups.
     pub fn perform(
         &self,
         collective: Collective,
@@ -103,7 +104,7 @@ impl Communicator {
     /// blocks costs no allocation. Not over two groups.
     ///
     /// # Errors
-    /// As [`Communicator::run`].
+    /// When a partner is lost or sends what does not fit.
     pub fn perform_uneven(
         &self,
         listed: Listed<'_>,

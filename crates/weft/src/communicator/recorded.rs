@@ -18,19 +18,21 @@ use crate::background::Operation;
 use crate::group::Group;
 
 impl Communicator {
-    /// Agrees with all living members on who has failed: the same group, in the same order, at all who live.
-    /// In it are those whom any of them knew to have failed when it came here, and those who are blank;
-    /// [`Communicator::failed`] has them all afterwards. It succeeds whoever fails, and in a revoked
-    /// communicator; nothing is acknowledged by it. Collective.
+    /// Agrees with all living members on which members have failed: the same group, in the same order, at all
+    /// of them. In it are the members that any of them knew to have failed when it came here, and those that
+    /// are blank; [`Communicator::failed`] has them all afterwards. It succeeds whichever members fail, and
+    /// in a revoked communicator; nothing is acknowledged by it. Collective.
     ///
     /// # Errors
-    /// As [`Communicator::agree`].
+    /// [`Class::Argument`](crate::Class::Argument) where some members shrink or recover the communicator
+    /// instead, or agree on something else; at all alike.
     pub fn agree_failed(&self) -> Result<Group> {
         let agreed = self.agree_as(Call::AgreeFailed, 0)?;
         Ok(self.all_failed(&agreed.failed))
     }
 
-    /// Begins the same; it goes on with whatever this process does next.
+    /// Begins to agree with all living members on which members have failed, as
+    /// [`Communicator::agree_failed`] does; it goes on with whatever this process does next. Collective.
     pub fn start_agree_failed(&self) -> AgreeingFailed {
         let (process, of) = (self.process(), self.among_living());
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
@@ -63,7 +65,7 @@ pub struct AgreeingFailed {
 }
 
 impl AgreeingFailed {
-    /// Whose members agree.
+    /// The communicator whose members agree.
     #[must_use]
     pub fn communicator(&self) -> &Communicator {
         self.ongoing.communicator()
@@ -84,7 +86,8 @@ impl AgreeingFailed {
     /// Waits for the group.
     ///
     /// # Errors
-    /// As [`Communicator::agree`].
+    /// [`Class::Argument`](crate::Class::Argument) where some members shrink or recover the communicator
+    /// instead, or agree on something else; at all alike.
     pub fn wait(self) -> Result<Group> {
         self.communicator().wait(self.request());
         self.take()
@@ -93,7 +96,9 @@ impl AgreeingFailed {
     /// The group, when its request has been ended by other means.
     ///
     /// # Errors
-    /// As [`Communicator::agree`]; [`Class::Pending`](crate::Class::Pending) when it is not over.
+    /// [`Class::Pending`](crate::Class::Pending) when the agreement is not over;
+    /// [`Class::Argument`](crate::Class::Argument) where some members shrink or recover the communicator
+    /// instead, or agree on something else; at all alike.
     pub fn take(&self) -> Result<Group> {
         self.ongoing.take()?;
         Ok(lock(&self.failed).clone())

@@ -43,7 +43,8 @@ pub struct Recovery {
     pub generation: u32,
     /// By what mode.
     pub mode: FtMode,
-    /// Who was taken out, or became blank; or, where others have come into the places of the dead, those.
+    /// The members that were taken out, or became blank; where new processes have come into the places of the
+    /// dead, those.
     pub failed: Group,
     /// How many of them are new.
     pub restarted: u32,
@@ -84,13 +85,14 @@ pub(super) struct Recoveries {
 }
 
 impl Communicator {
-    /// How it recovers.
+    /// How the communicator recovers.
     #[must_use]
     pub fn ft_modes(&self) -> FtModes {
         FtModes::decode(self.inner.recoveries.modes.load(Ordering::Relaxed))
     }
 
-    /// Says how it recovers; all members say the same. Those that are made from it begin with that.
+    /// Sets how the communicator recovers; all members set the same. Communicators that are made from it
+    /// begin with that.
     pub fn set_ft_modes(&self, modes: FtModes) {
         let (living, messages) = (self.among_living().into_owned(), self.standing_of_messages());
         self.take_ft_modes(modes);
@@ -108,7 +110,8 @@ impl Communicator {
         standing.unwrap_or_else(|| Arc::clone(&self.inner.standing))
     }
 
-    /// The same for one that is just made, or being made, in which nothing is under way.
+    /// Sets how a communicator recovers that is just made, or being made, in which nothing is under way. All
+    /// members set the same.
     pub fn take_ft_modes(&self, modes: FtModes) {
         self.inner.recoveries.modes.store(modes.encode(), Ordering::Relaxed);
         self.inner.standing.set_strict(modes.is_strict());
@@ -230,15 +233,15 @@ impl Communicator {
         Error::new(Class::Root, format!("{place}: the root is {root}, ranks are 0 to {}", size - 1))
     }
 
-    /// How often it has recovered from something, in place.
+    /// How often the communicator has recovered from something, in place.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.recovered().map_or_else(|| self.born_in(), |recovered| recovered.generation)
     }
 
-    /// Makes it usable again when members have failed or it was revoked, by its mode. It succeeds whoever
-    /// fails meanwhile, and all who live get the same answer. Where nothing has happened, nothing does.
-    /// Collective over those who live.
+    /// Makes the communicator usable again when members have failed or it was revoked, by its mode. It
+    /// succeeds whichever members fail meanwhile, and all living members get the same answer. Where nothing
+    /// has happened, nothing does. Collective over the living members.
     ///
     /// # Errors
     /// [`Class::Argument`] where members have different modes, or the mode is that nothing is done; at all
@@ -248,28 +251,32 @@ impl Communicator {
         self.recover_with(RecoverFlags::default())
     }
 
-    /// The same, and where it shrinks nobody needs the one before any more: what comes into its place has its
-    /// name and attributes, and the topology where nobody is lost. [`Communicator::latest`] of the one before
-    /// is the new one, and so is [`Session::world`](crate::Session::world) where it is the world's. In other
-    /// modes as [`Communicator::recover`].
+    /// Makes the communicator usable again, by its mode, as [`Communicator::recover`] does; where it shrinks,
+    /// nobody needs the one before any more. The new communicator then has the name and attributes of the one
+    /// before, and the topology where nobody is lost. [`Communicator::latest`] of the one before is the new
+    /// one, and so is [`Session::world`](crate::Session::world) where it is the world's. Collective over the
+    /// living members.
     ///
     /// # Errors
-    /// As [`Communicator::recover`]; [`Class::Argument`] where it would shrink and messages are to go on
-    /// ([`MessageMode::Continue`]), since ranks change.
+    /// [`Class::Argument`] where members have different modes, where the mode is that nothing is done, and
+    /// where it would shrink and messages are to go on ([`MessageMode::Continue`]), since ranks change;
+    /// [`Class::Communicator`] for any but the world where the mode is [`FtMode::Rebuild`]. At all alike, and
+    /// nothing has changed.
     pub fn recover_in_place(&self) -> Result<Recovery> {
         self.recover_with(RecoverFlags { in_place: true, ..RecoverFlags::default() })
     }
 
-    /// The same of the world, and of all communicators that its processes have made: without another word
-    /// among them, those who have failed become blank there. With [`MessageMode::Reset`] all of them begin
-    /// anew, whether they have lost members or not, and whoever waits in one of them when somebody comes here
-    /// to recover from something gets [`Class::Revoked`] and can come here, too; with
-    /// [`MessageMode::Continue`] who has lost nobody stays as it is. Where the world shrinks, which it can in
-    /// place only, all shrink alike.
+    /// Makes the world usable again, by its mode, and all communicators that its processes have made: without
+    /// another agreement in them, failed processes become blank there. With [`MessageMode::Reset`] all of
+    /// them begin anew, whether they have lost members or not, and a process that waits in one of them when
+    /// another one comes here to recover from something gets [`Class::Revoked`] and can come here, too. With
+    /// [`MessageMode::Continue`] a communicator that has lost nobody stays as it is. Where the world shrinks,
+    /// which it can in place only, all shrink alike. Collective over the living members.
     ///
     /// # Errors
-    /// As [`Communicator::recover_in_place`]; [`Class::Communicator`] for any but the world, and
-    /// [`Class::Argument`] where its mode is [`FtMode::Shrink`] and it is not to be in place.
+    /// [`Class::Communicator`] for any but the world; [`Class::Argument`] where members have different modes,
+    /// where the mode is that nothing is done, and where it is [`FtMode::Shrink`], which takes
+    /// [`Communicator::recover_with`] in place. At all alike, and nothing has changed.
     pub fn recover_all(&self) -> Result<Recovery> {
         self.recover_with(RecoverFlags { all: true, ..RecoverFlags::default() })
     }
@@ -523,7 +530,8 @@ impl Communicator {
 }
 
 impl Arranged {
-    /// The same for those who live, by their new numbers: nobody is where a neighbour was who is blank.
+    /// This topology and its neighbours among the living, by their new numbers: there is no neighbour where
+    /// one was that is blank. `living` has the ranks of the living, in ascending order.
     fn masked(&self, living: &[Rank]) -> Arranged {
         let number = |rank: Rank| living.binary_search(&rank).ok().map(|at| Rank(at as u32));
         let all = |ranks: &[Option<Rank>]| ranks.iter().map(|rank| rank.and_then(number)).collect();

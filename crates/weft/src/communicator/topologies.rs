@@ -111,7 +111,7 @@ impl Communicator {
         }
     }
 
-    /// Whom this rank exchanges with, in the order of MPI 5.0 §8.6.
+    /// The ranks that this rank exchanges with, in the order of MPI 5.0 §8.6.
     ///
     /// # Errors
     /// [`Class::Topology`] where there is no topology, or a graph with an edge that only one of its ends
@@ -256,11 +256,12 @@ impl Communicator {
         Ok((source, destination))
     }
 
-    /// Exchanges blocks with the neighbours. One with blocks of one length that was done lately costs no
-    /// allocation.
+    /// Exchanges blocks with the neighbours (MPI 5.0 §8.6). An exchange of blocks of one length that was done
+    /// lately costs no allocation.
     ///
     /// # Errors
-    /// As [`Communicator::neighbourhood`], and as [`Communicator::run`].
+    /// [`Class::Topology`] where there is no topology, or a graph with an edge that only one of its ends
+    /// knows; when a partner is lost or sends what does not fit.
     pub fn perform_around(
         &self,
         surround: Surround<'_>,

@@ -22,7 +22,8 @@ impl Group {
         }
     }
 
-    /// The same for groups whose members can be marked in one number.
+    /// The members at those ranks, in that order, of a group whose members can be marked in one number. Fails
+    /// as [`Group::include`] does.
     fn include_few(&self, ranks: impl IntoIterator<Item = impl Borrow<Rank>>) -> Result<Group> {
         let mut builder = Builder::default();
         let mut named = 0u128;
@@ -41,7 +42,7 @@ impl Group {
     /// All members but those at the ranks, in their order.
     ///
     /// # Errors
-    /// As [`Group::include`].
+    /// [`Class::Rank`] for a rank that is none, or named twice.
     pub fn exclude(&self, ranks: &[Rank]) -> Result<Group> {
         let listed = self.listed(ranks)?;
         if listed.runs().len() <= FEW_PIECES {
@@ -66,7 +67,8 @@ impl Group {
     /// All members but those at the ranks of the ranges, in their order. No range is enumerated.
     ///
     /// # Errors
-    /// As [`Group::include_ranges`].
+    /// [`Class::Argument`] for a stride of 0 or one that leads away from the last rank; [`Class::Rank`] for a
+    /// rank that is none, or named twice.
     pub fn exclude_ranges(&self, ranges: impl IntoIterator<Item = impl Borrow<RankRange>>) -> Result<Group> {
         Ok(self.without(self.ranged(ranges)?))
     }

@@ -234,7 +234,7 @@ impl Without {
         (!gone).then(|| rank - self.gone_below(rank))
     }
 
-    /// The same as runs or list.
+    /// This group as runs or a list, which the first call makes.
     pub(super) fn expanded(&self) -> &Group {
         self.expanded.get_or_init(|| {
             let mut stays = vec![true; self.base.size() as usize];

@@ -63,7 +63,7 @@ impl Progression {
         (taken < self.count).then(|| self.part(taken, self.count - taken, 1))
     }
 
-    /// The same numbers from the lowest on.
+    /// The numbers of this sequence from the lowest on.
     pub(super) fn rising(&self) -> Progression {
         match self.stride < 0 {
             true => Progression { first: self.last(), count: self.count, stride: -self.stride },
@@ -209,8 +209,8 @@ fn inverse(number: i64, modulus: i64) -> i64 {
     old.1.rem_euclid(modulus)
 }
 
-/// The same for sequences that were made of any numbers: one that comes twice running makes a sequence that
-/// stands still.
+/// Whether no number occurs twice in sequences that were made of any numbers; the error names one that does.
+/// A number that comes twice running makes a sequence that stands still. `end` is beyond all numbers.
 pub(super) fn check_distinct(sequences: &[Progression], end: u32) -> Result<(), u32> {
     match sequences.iter().find(|sequence| sequence.count > 1 && sequence.stride == 0) {
         Some(still) => Err(still.first),

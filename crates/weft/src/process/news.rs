@@ -24,8 +24,8 @@ use super::Process;
 
 impl Process {
     /// A descriptor that becomes readable when some process of the job has failed, a member of whatever it
-    /// was or not. It never blocks: who has read what is there waits for the next. Each call gives another
-    /// one; at the end of MPI it has nothing more to read.
+    /// was or not. It never blocks: a reader that has read what is there waits for the next failure. Each
+    /// call gives another descriptor; at the end of MPI it has nothing more to read.
     ///
     /// Under `weftrun --ft` it tells whatever this process does; elsewhere when a call of this process has
     /// learned of a failure.

@@ -29,13 +29,14 @@ impl Process {
         *lock(&self.liveness_descriptor) = Some(liveness_descriptor);
     }
 
-    /// What is known of failures here.
+    /// The failures that this process knows.
     #[must_use]
     pub fn failures(&self) -> &Failures {
         &self.failures
     }
 
-    /// Whether the launcher leaves those alive who survive, and tells who has failed; alike at all processes.
+    /// Whether the launcher leaves surviving processes alive, and tells which ones have failed; alike at all
+    /// processes.
     #[inline]
     #[must_use]
     pub fn is_told_of_failures(&self) -> bool {
@@ -91,7 +92,7 @@ impl Process {
         self.act(|engine| self.learn_at(engine, failed));
     }
 
-    /// The same by who has the engine in hand.
+    /// Learns of failures from the others, for a caller that has the engine in hand.
     pub(crate) fn learn_at(&self, engine: &mut Engine<Fabrics>, failed: &Group) {
         let news: Vec<Peer> = failed.iter().filter(|peer| !engine.is_lost(*peer)).collect();
         if news.is_empty() {

@@ -24,8 +24,8 @@ impl Process {
         self.restarts = restarts;
     }
 
-    /// How often there was another process in the place of this one before it: 0 for who was there from the
-    /// beginning.
+    /// How often there was another process in the place of this one before it: 0 for a process that was there
+    /// from the beginning.
     #[must_use]
     pub fn incarnation(&self) -> u32 {
         self.restarts.incarnation

@@ -30,8 +30,9 @@ impl Process {
         self.until_held_told(self.hold(), Interest::Anything, waits_for, ready)
     }
 
-    /// The same for what comes by memory, and rings the bell where it is waited for there: no other thread
-    /// can tell of it, so this one looks and makes turns itself.
+    /// Makes progress until `ready` has an answer that comes by memory, whose writer rings the bell where it
+    /// is waited for there; `waits_for` says for people what is waited for. No other thread can tell of it,
+    /// so this one looks and makes turns itself.
     pub(crate) fn until_seen<R>(
         &self,
         waits_for: impl FnMut(&mut Engine<Fabrics>) -> WaitsFor,
@@ -40,8 +41,8 @@ impl Process {
         self.until_held_told(self.hold(), Interest::Memory, waits_for, ready)
     }
 
-    /// The same for who holds the engine. Where several threads wait, `ready` is asked again when what is of
-    /// `interest` may have come, and now and then.
+    /// Makes progress until `ready` has an answer, for a caller that holds the engine. Where several threads
+    /// wait, `ready` is asked again when something of `interest` may have come, and now and then.
     #[inline(always)]
     pub(super) fn until_held<'a, R>(
         &'a self,
@@ -53,8 +54,8 @@ impl Process {
         self.until_held_told(engine, interest, waits_for, ready)
     }
 
-    /// Makes progress until `ready` has an answer, for who holds the engine; `waits_for` says for people what
-    /// is waited for.
+    /// Makes progress until `ready` has an answer, for a caller that holds the engine; `waits_for` says for
+    /// people what is waited for.
     #[inline(always)]
     fn until_held_told<'a, R>(
         &'a self,
@@ -113,8 +114,9 @@ impl Process {
         self.is_within(self.looks_at_line(), so)
     }
 
-    /// The same for whoever does not wait: as long as it takes to see what the other writes at the same time,
-    /// and less than what it takes to let something go on beside.
+    /// Looks a few times for what is to come at once by memory, for a caller that does not wait: as long as
+    /// it takes to see what the other process writes at the same time, and less than what it takes to let
+    /// other operations go on.
     #[inline]
     pub(crate) fn is_there_now(&self, so: impl FnMut() -> bool) -> bool {
         let looks =
@@ -398,11 +400,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// So often is looked for what comes by memory, where cores are shared, before messages have a turn.
+/// Looks for what comes by memory, where cores are shared, before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
-/// The same where this process has a core, with short rests: some microseconds, as long as it takes to copy
-/// what one piece of a collective operation holds. Who waits longer says so in lines that the others read and
-/// write (decisions/0003).
+/// Looks for what comes by memory, where this process has a core, with short rests between: some
+/// microseconds, as long as it takes to copy what one piece of a collective operation holds. A process that
+/// waits longer says so in lines that the others read and write (decisions/0003).
 const LOOKS_BEFORE_STANDING: u32 = 192;
 /// Short rests in a long one.
 const LOOKS_AT_LINE: u32 = 3;

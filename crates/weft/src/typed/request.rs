@@ -30,7 +30,7 @@ pub struct Request<T: Datatype> {
     pub(super) way: Way<T>,
 }
 
-/// What comes of an operation that is to own a vector: the request, or the vector with the reason.
+/// The result of beginning an operation that is to own a vector: the request, or the vector with the reason.
 pub type Begins<T> = std::result::Result<Request<T>, NotBegun<T>>;
 
 /// Why an operation could not be begun, and the vector that it was to own. `?` makes the error of it where

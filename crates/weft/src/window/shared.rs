@@ -163,11 +163,14 @@ pub struct SharedWindow<T> {
 }
 
 impl<T: Shareable> SharedWindow<T> {
-    /// A window with so many values of this process, all of them zero; the parts of the ranks follow each
-    /// other. Collective.
+    /// A window with `count` values of this process, all of them zero; the parts of the ranks follow each
+    /// other (MPI 5.0 §12.2.3). Collective.
     ///
     /// # Errors
-    /// As [`Window::allocate_shared`]; [`Class::Type`] where the members name types of different sizes.
+    /// [`Class::RmaShared`] where the members are not processes of one node; [`Class::NoMemory`] at all of
+    /// them where there is not so much memory; [`Class::Size`] where no memory is so large; [`Class::Type`]
+    /// where the members name types of different sizes; [`Class::Communicator`] for one of two groups; a lost
+    /// member.
     pub fn allocate(comm: &Communicator, count: usize) -> Result<SharedWindow<T>> {
         let unit = size_of::<T>();
         let bytes = count.checked_mul(unit).filter(|&bytes| isize::try_from(bytes).is_ok());
@@ -213,10 +216,10 @@ impl<T: Shareable> SharedWindow<T> {
         shared_values(common, common.start().wrapping_add(place.offset), place.extent.bytes / size_of::<T>())
     }
 
-    /// Frees it, when all members do. Collective.
+    /// Frees the window, when all members do (MPI 5.0 §12.2.5). Collective.
     ///
     /// # Errors
-    /// As [`Window::free`].
+    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
     pub fn free(self) -> Result<()> {
         self.window.free()
     }

@@ -10,12 +10,12 @@ pub fn on_each_fabric(ranks: u32, body: impl Fn(&Session) + Sync) {
     on_each_fabric_for(Threads::One, ranks, body);
 }
 
-/// The same for ranks that begin threads of their own.
+/// Runs ranks that begin threads of their own.
 pub fn on_each_fabric_for(threads: Threads, ranks: u32, body: impl Fn(&Session) + Sync) {
     on_fabrics_for(&[FabricName::Shm, FabricName::Tcp, FabricName::Libfabric], threads, ranks, body);
 }
 
-/// The same over these.
+/// Runs ranks over these fabrics.
 pub fn on_fabrics_for(fabrics: &[FabricName], threads: Threads, ranks: u32, body: impl Fn(&Session) + Sync) {
     for &fabric in fabrics {
         let config = Config {

@@ -178,7 +178,7 @@ fn an_entry_that_is_owed_is_awaited() {
     });
 }
 
-/// The same of two such slots: each is awaited until it is there.
+/// Two such slots: each is awaited until it is there.
 #[test]
 fn entries_that_are_owed_are_awaited_each() {
     model(|| {
@@ -317,7 +317,7 @@ struct Pieces {
     gets: u32,
 }
 
-/// The same as in the crate above, but that it looks for ever.
+/// As the operation in the crate above does, but that it looks for ever.
 fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
     let ring = of.ring;
@@ -350,7 +350,7 @@ fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: 
     }
 }
 
-/// The same as in the crate above, but that it looks for ever.
+/// As the operation in the crate above does, but that it looks for ever.
 fn give(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit) {
     let number = credit.number();
     if !credit.has_room(number) {

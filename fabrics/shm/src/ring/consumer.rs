@@ -3,13 +3,13 @@
 use fabric::{Header, Payload, crash};
 
 use super::spot::{Span, Spot, units};
-use super::{Arrival, KIND_MASK, KIND_SHIFT, Kind, Look, Piece, Wild};
+use super::{Arrival, KIND_MASK, KIND_SHIFT, Kind, Look, Piece, ProtocolViolation};
 use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape,
     chunked_message_piece_bytes,
 };
 use crate::memory::{Memory, Use};
-use crate::single_slot::Shelf;
+use crate::single_slot::LargeBuffer;
 use crate::sync::{Ordering, light_barrier};
 
 /// The reading side of a ring.
@@ -24,7 +24,7 @@ pub struct Consumer {
     /// Where the next piece stands of a chunked eager message that has begun; 0 where none has. And on which
     /// large-message buffer it is.
     pub(super) chunked_message: usize,
-    pub(super) large_buffer: Shelf,
+    pub(super) large_buffer: LargeBuffer,
     /// How long its pieces are.
     pub(super) chunked_message_piece_bytes: u32,
 }
@@ -39,35 +39,34 @@ impl Consumer {
             lines_unpublished: 0,
             units_unpublished: 0,
             chunked_message: 0,
-            large_buffer: Shelf::Mailbox,
+            large_buffer: LargeBuffer::Mailbox,
             chunked_message_piece_bytes: 0,
         }
     }
 
     /// On which large-message buffer the chunked eager message stands whose first piece is at the front, and
     /// up to where.
-    pub fn chunked_message_begun(&self) -> Option<(Shelf, usize)> {
+    pub fn chunked_message_begun(&self) -> Option<(LargeBuffer, usize)> {
         (self.chunked_message != 0).then_some((self.large_buffer, self.chunked_message + self.bytes_left))
     }
 
     /// From which large-message buffer a chunked eager message has come whole since this was asked.
-    pub fn takes_chunked_message(&mut self) -> Option<Shelf> {
+    pub fn takes_chunked_message(&mut self) -> Option<LargeBuffer> {
         (self.bytes_left == 0 && std::mem::take(&mut self.chunked_message) != 0).then_some(self.large_buffer)
     }
 
-    /// What stands at the front, if anything does. It stays there until [`Consumer::release`]. `parcels_at`
-    /// tells where a chunked eager message stands, on each large-message buffer where it is the writer's turn
-    /// to send one.
+    /// What stands at the front, if anything does. It stays there until [`Consumer::release`].
+    /// `chunked_messages_at` tells where a chunked eager message stands, on each large-message buffer where
+    /// it is the writer's turn to send one.
     ///
     /// # Errors
-    /// [`ProtocolViolation`] when the line cannot have been written by a sane peer; the ring must not be read
-    /// any further.
+    /// [`Wild`] when the line cannot have been written by a sane peer; the ring must not be read any further.
     #[inline]
     pub fn front(
         &mut self,
         memory: &impl Memory,
         chunked_messages_at: [Option<usize>; 2],
-    ) -> Result<Option<Arrival>, Wild> {
+    ) -> Result<Option<Arrival>, ProtocolViolation> {
         match self.look(memory) {
             Look::Ready => {}
             Look::Nothing => return Ok(None),
@@ -78,8 +77,9 @@ impl Consumer {
         if what & KIND_MASK == Kind::Parcel as u32 {
             // It is told of as what else comes; it stands elsewhere.
             let [.., large_buffer] = memory.take_words::<3>(line + LINE_PAYLOAD);
-            self.large_buffer = Shelf::named(large_buffer).ok_or(Wild::Turn)?;
-            self.chunked_message = chunked_messages_at[self.large_buffer as usize].ok_or(Wild::Turn)?;
+            self.large_buffer = LargeBuffer::named(large_buffer).ok_or(ProtocolViolation::Turn)?;
+            self.chunked_message =
+                chunked_messages_at[self.large_buffer as usize].ok_or(ProtocolViolation::Turn)?;
         }
         self.decode(memory, line, what, Header { words }).map(Some)
     }
@@ -136,7 +136,8 @@ impl Consumer {
         self.spot.at
     }
 
-    /// See [`Spot::has_pages`].
+    /// Whether this side has used so much of the ring's data area that all of its pages were brought into
+    /// this process.
     pub fn has_pages(&self) -> bool {
         self.spot.has_pages()
     }
@@ -153,8 +154,9 @@ impl Consumer {
     }
 
     /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good
-    /// part of the ring has come free. The answer is what the writer has to say then: [`WAITING`], so that it
-    /// must be woken, and [`MAILBOX_OFFERED`].
+    /// part of the ring has come free. The answer is what the writer has to say then:
+    /// [`WAITING`](crate::layout::WAITING), so that it must be woken, and
+    /// [`SINGLE_SLOT_OFFERED`](crate::layout::SINGLE_SLOT_OFFERED).
     #[inline(always)]
     pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
         self.pass_line();
@@ -206,11 +208,11 @@ impl Consumer {
         line: usize,
         what: u32,
         header: Header,
-    ) -> Result<Arrival, Wild> {
+    ) -> Result<Arrival, ProtocolViolation> {
         let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
         let bytes_max = self.spot.shape.piece_bytes_max as usize;
         if bytes > bytes_max && self.chunked_message == 0 {
-            return Err(Wild::Length { bytes, bytes_max });
+            return Err(ProtocolViolation::Length { bytes, bytes_max });
         }
         if kind == Kind::Whole as u32 && self.bytes_left == 0 {
             return Ok(Arrival::Whole(header, self.piece(line, bytes)));
@@ -226,7 +228,7 @@ impl Consumer {
         kind: u32,
         bytes: usize,
         header: Header,
-    ) -> Result<Arrival, Wild> {
+    ) -> Result<Arrival, ProtocolViolation> {
         let is_first = kind == Kind::First as u32 || kind == Kind::Parcel as u32;
         if is_first && self.bytes_left == 0 {
             let [low, high] = memory.take_words::<2>(line + LINE_PAYLOAD);
@@ -243,7 +245,7 @@ impl Consumer {
             let total_min =
                 if self.chunked_message == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
             if total <= total_min as u64 || total > total_max {
-                return Err(Wild::Total { bytes: total });
+                return Err(ProtocolViolation::Total { bytes: total });
             }
             self.expect_piece(bytes, self.piece_bytes_max().min(total as usize))?;
             self.bytes_left = total as usize - bytes;
@@ -257,7 +259,7 @@ impl Consumer {
             self.bytes_left -= bytes;
             return Ok(Arrival::More(self.streamed_piece(bytes)));
         }
-        Err(Wild::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
+        Err(ProtocolViolation::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
     }
 
     /// Of the message that comes in pieces.
@@ -279,8 +281,8 @@ impl Consumer {
     }
 
     /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
-    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), Wild> {
-        if bytes == due { Ok(()) } else { Err(Wild::Length { bytes, bytes_max: due }) }
+    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), ProtocolViolation> {
+        if bytes == due { Ok(()) } else { Err(ProtocolViolation::Length { bytes, bytes_max: due }) }
     }
 
     /// The payload of a whole message: beside the header, or in the data area.
@@ -309,7 +311,7 @@ impl Consumer {
 
     /// What a number other than the two that may stand at the front means.
     #[cold]
-    pub fn out_of_turn(&self, found: u32) -> Wild {
-        Wild::Sequence { expected: self.spot.sequence, found }
+    pub fn out_of_turn(&self, found: u32) -> ProtocolViolation {
+        ProtocolViolation::Sequence { expected: self.spot.sequence, found }
     }
 }

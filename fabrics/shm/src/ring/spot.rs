@@ -1,6 +1,6 @@
 //! Where a line and a piece stand in a ring, which its writer and its reader compute by the same rules.
 
-use super::Wild;
+use super::ProtocolViolation;
 use crate::layout::{LINE, RING_LINES, RingShape};
 use crate::memory::{Memory, Use};
 
@@ -97,9 +97,9 @@ impl Spot {
 }
 
 /// What is free of `all` when `passed` were written and the reader claims to have consumed `consumed`.
-pub fn free(all: u32, passed: u32, consumed: u32) -> Result<u32, Wild> {
+pub fn free(all: u32, passed: u32, consumed: u32) -> Result<u32, ProtocolViolation> {
     let under_way = passed.wrapping_sub(consumed);
-    all.checked_sub(under_way).ok_or(Wild::Progress { ahead: consumed.wrapping_sub(passed) })
+    all.checked_sub(under_way).ok_or(ProtocolViolation::Progress { ahead: consumed.wrapping_sub(passed) })
 }
 
 /// The number of units that hold `bytes`.

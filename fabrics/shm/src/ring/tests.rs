@@ -13,7 +13,7 @@ use crate::memory::Mapped;
 /// A ring so small that every edge is met often: 4 lines, 8 units of data, pieces of at most 2 units.
 const TINY: RingShape =
     RingShape { lines: 4, data_at: 512, data_bytes: 512, piece_bytes_max: 128, slot_bytes: 0 };
-/// The same where short pieces have room of their own.
+/// A ring where short pieces have room of their own.
 const SLOTTED: RingShape = RingShape { slot_bytes: 64, ..TINY };
 /// Somewhere inside a segment, so that a forgotten offset shows.
 const AT: usize = 192;

@@ -11,10 +11,13 @@ use crate::choices::{Choices, Ways};
 use crate::layout::{
     CHUNKED_MESSAGE_AT, CHUNKED_MESSAGE_BYTES_MIN, CHUNKED_MESSAGE_PIECE_BYTES, LINE_PAYLOAD,
 };
-use crate::single_slot::Shelf;
+use crate::single_slot::LargeBuffer;
 
 impl Shm {
-    /// See [`fabric::Fabric::takes_at_once`].
+    /// Implements [`fabric::Fabric::takes_at_once`]: whether a long payload is better copied now, into a free
+    /// large-message buffer or into the ring, than left for the receiver to pull. False where copies were not
+    /// measured, where the receiver cannot pull or has the payload mapped, or where there is not enough free
+    /// space.
     pub(super) fn rather_at_once(&mut self, lane: ShmLane, payload: Payload<'_>) -> bool {
         let Some(ways) = self.settings.ways else { return false };
         // What is mapped is copied once.
@@ -47,7 +50,7 @@ impl Shm {
     }
 
     /// Where a message of so many bytes can go as a chunked eager message now, if there is memory for it.
-    fn large_buffer_for(&mut self, lane: ShmLane, bytes: usize) -> Option<Shelf> {
+    fn large_buffer_for(&mut self, lane: ShmLane, bytes: usize) -> Option<LargeBuffer> {
         if !(CHUNKED_MESSAGE_BYTES_MIN..=self.segment.layout().ring.chunked_message_bytes_max())
             .contains(&bytes)
         {
@@ -63,7 +66,7 @@ impl Shm {
     }
 
     /// Takes memory for it, twice as much as before or more.
-    fn large_buffer_has_memory(&mut self, lane: ShmLane, large_buffer: Shelf, bytes: usize) -> bool {
+    fn large_buffer_has_memory(&mut self, lane: ShmLane, large_buffer: LargeBuffer, bytes: usize) -> bool {
         let shape = &self.segment.layout().ring;
         let Pair { channel: Channel { single_slot, .. }, chunked_messages_refused, .. } =
             &mut self.pairs[lane.index as usize];
@@ -77,7 +80,7 @@ impl Shm {
                 return false;
             }
             single_slot.got_memory(large_buffer, all);
-            if large_buffer == Shelf::Mailbox && all >= LINE_PAYLOAD + shape.short_message_bytes_max() {
+            if large_buffer == LargeBuffer::Mailbox && all >= LINE_PAYLOAD + shape.short_message_bytes_max() {
                 single_slot.reserved(shape.short_message_bytes_max());
             }
         }
@@ -119,7 +122,7 @@ impl Shm {
         self.posted(lane, posted)
     }
 
-    /// See [`Pair::choices`].
+    /// What is known of long messages to and from the peer of `lane`; `None` before that peer has spoken.
     fn choices(&mut self, lane: ShmLane) -> Option<&mut Choices> {
         self.pairs[lane.index as usize].choices()
     }
@@ -303,8 +306,8 @@ pub(super) mod tests {
         // Nobody answers: what comes behind a chunked eager message on each large-message buffer that is free
         // goes through the ring.
         let payload = [1; 40 << 10];
-        let beside = (from == 1).then_some(Shelf::Beside);
-        for large_buffer in [Some(Shelf::Mailbox), beside, None] {
+        let beside = (from == 1).then_some(LargeBuffer::Beside);
+        for large_buffer in [Some(LargeBuffer::Mailbox), beside, None] {
             assert_eq!(ends[from].large_buffer_for(lanes[from], payload.len()), large_buffer);
             let post = ends[from].post(lanes[from], &Header::default(), Payload::from(&payload[..]));
             assert_eq!(post, Posted::Sent);
@@ -420,7 +423,7 @@ pub(super) mod tests {
                 .position(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours());
             let from = from.unwrap();
             assert_eq!(ends[from].large_buffer_for(lanes[from], bytes + 1), None, "{process_slots} seats");
-            let large_buffer = (bytes > 0).then_some(Shelf::Mailbox);
+            let large_buffer = (bytes > 0).then_some(LargeBuffer::Mailbox);
             assert_eq!(
                 ends[from].large_buffer_for(lanes[from], bytes),
                 large_buffer,

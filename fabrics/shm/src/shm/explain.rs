@@ -30,7 +30,7 @@ pub enum PullExplained {
     SwitchedOff,
     /// The peer has not taken its process slot, or has left.
     NobodyThere,
-    /// It was tried and refused.
+    /// A pull was tried and refused.
     Refused(Refusal),
 }
 

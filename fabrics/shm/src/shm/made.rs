@@ -7,7 +7,9 @@ use super::{Opened, Shm, ShmLane};
 use crate::layout::LINE_PAYLOAD_BYTES_MAX;
 
 impl Shm {
-    /// See [`Fabric::post_made`].
+    /// Implements [`Fabric::post_made`]: `write` fills `bytes` bytes where the receiver reads them, in a
+    /// line, in the single-slot channel or in the ring's data area. `None` where `bytes` is more than one
+    /// piece of the ring holds.
     pub(super) fn make_and_post(
         &mut self,
         lane: ShmLane,

@@ -10,7 +10,7 @@ use crate::choices::{Choices, PullOrPush, Ways};
 use crate::layout::Layout;
 use crate::memory::{Mapped, Memory};
 use crate::process_slot::ProcessSlot;
-use crate::ring::{Arrival, Piece, Wild};
+use crate::ring::{Arrival, Piece, ProtocolViolation};
 
 /// A peer that was spoken to, or has spoken.
 pub(super) struct Pair {
@@ -84,7 +84,8 @@ impl Pair {
         self.is_heard.then(|| &mut **self.choices.get_or_insert_default())
     }
 
-    /// The same where a long message has gone already.
+    /// What is known of long messages to and from the peer, if [`Pair::choices`] has made room for it
+    /// already; `None` before. Allocates nothing.
     pub(super) fn known_choices(&mut self) -> Option<&mut Choices> {
         self.choices.as_deref_mut()
     }
@@ -102,7 +103,7 @@ impl Pair {
         memory: &Mapped,
         sink: &mut impl Sink,
         events: usize,
-    ) -> (usize, u32, Result<(), Wild>) {
+    ) -> (usize, u32, Result<(), ProtocolViolation>) {
         let (mut done, mut says) = (0, 0);
         while done < events {
             match self.channel.next(memory) {
@@ -146,7 +147,7 @@ impl Pair {
 
     /// A line that is not a whole message by itself.
     #[inline(never)]
-    fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, Wild> {
+    fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, ProtocolViolation> {
         let Channel { consumer, single_slot, .. } = &mut self.channel;
         let Some(arrival) = consumer.front(memory, single_slot.expected_chunked_messages_at())? else {
             return Ok(0);

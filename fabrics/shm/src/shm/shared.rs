@@ -17,7 +17,9 @@ impl Shm {
         pair.is_heard.then(|| CooperativeCopy { ring_at: pair.channel.consumer.at(), ticket, bytes })
     }
 
-    /// See [`Fabric::invite`].
+    /// Implements [`Fabric::invite`]: sets up a cooperative copy of `into.bytes()` bytes under a new ticket,
+    /// and describes it for the sender. `None` where the message lies in a shared heap, where its length is
+    /// not between `SHARED_BYTES_MIN` and `SHARED_BYTES_MAX`, or where the peer has never spoken.
     pub(super) fn invite_to_share(
         &mut self,
         lane: ShmLane,
@@ -34,7 +36,9 @@ impl Shm {
         Some(invitation(into.start().expose_provenance() as u64, &share))
     }
 
-    /// See [`Fabric::pull_shared`].
+    /// Implements [`Fabric::pull_shared`]: claims parts of the cooperative copy from the front and reads them
+    /// into `into`, until all parts are claimed. [`PulledShared::Own`] has the number of bytes read here.
+    /// Refused where the kernel refuses a read, or the peer has never spoken.
     pub(super) fn pull_front(
         &mut self,
         lane: ShmLane,
@@ -65,7 +69,9 @@ impl Shm {
         PulledShared::Own(own)
     }
 
-    /// See [`Fabric::rather_posted`].
+    /// Implements [`Fabric::rather_posted`]: whether the sender is expected to push `bytes` bytes through the
+    /// ring sooner than this process pulls them. False where nothing was measured, this process has no core
+    /// of its own, the message lies in a shared heap, or the sender seems to sleep.
     pub(super) fn is_rather_posted(&mut self, lane: ShmLane, exposed: Exposed, bytes: usize) -> bool {
         let Settings { ways, has_core, .. } = self.settings;
         // What is mapped is copied once.
@@ -77,7 +83,10 @@ impl Shm {
             && sender.known_choices().is_some_and(|choices| choices.longer.rather_pushed(bytes))
     }
 
-    /// See [`Fabric::bring`].
+    /// Implements [`Fabric::bring`]: claims parts of the cooperative copy from the back and writes them into
+    /// the receiver's memory, until all parts are claimed. Claims nothing where this process may not reach
+    /// that memory, or where the offer is longer than `memory`. Stops at the first write that the kernel
+    /// refuses; the peer's memory is not tried again then.
     pub(super) fn bring_back(&mut self, lane: ShmLane, invitation: Exposed, memory: Payload<'_>) -> Brought {
         let mut brought = Brought { claimed: false, bytes: 0 };
         let pair = &self.pairs[lane.index as usize];
@@ -112,7 +121,7 @@ fn ticket_and_bytes(invitation: Exposed) -> (u16, usize) {
     ((word >> 48) as u16, (word & SHARED_BYTES_MAX) as usize)
 }
 
-/// Up to here one side copies faster alone.
+/// The shortest message, in bytes, that both sides copy together; a shorter one is copied faster by one side.
 pub(super) const SHARED_BYTES_MIN: usize = 32 << 10;
 /// What an invitation can say.
 const SHARED_BYTES_MAX: u64 = (1 << 48) - 1;

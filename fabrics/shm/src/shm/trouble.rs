@@ -2,7 +2,7 @@
 
 use fabric::{FabricError, Fault, Peer};
 
-use crate::ring::Wild;
+use crate::ring::ProtocolViolation;
 
 /// An address is not one of this segment.
 pub(super) fn not_here(peer: Peer) -> FabricError {
@@ -30,7 +30,7 @@ pub(super) fn has_died(whom: &str) -> FabricError {
 }
 
 /// A peer has written nonsense.
-pub(super) fn wild_writer(whom: String, wild: Wild) -> FabricError {
+pub(super) fn wild_writer(whom: String, wild: ProtocolViolation) -> FabricError {
     FabricError {
         fabric: "shm",
         fault: Fault::Protocol,

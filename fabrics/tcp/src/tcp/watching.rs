@@ -117,9 +117,9 @@ pub(super) struct Favourite {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
     None,
-    /// Nobody is the favourite any more.
+    /// No connection is the favourite any more.
     Drop,
-    /// The other is it from now on.
+    /// Another connection is the favourite from now on.
     Take,
 }
 

@@ -109,15 +109,15 @@ numbered! {
         Replace = FI_ATOMIC_WRITE,
         /// The element from here where that to compare with equals that over there.
         SwapIfEqual = FI_CSWAP,
-        /// The same where they differ.
+        /// The element from here where that to compare with differs from that over there.
         SwapIfDifferent = FI_CSWAP_NE,
-        /// The same where that to compare with is at most that over there.
+        /// The element from here where that to compare with is at most that over there.
         SwapIfAtMost = FI_CSWAP_LE,
-        /// The same where it is less.
+        /// The element from here where that to compare with is less than that over there.
         SwapIfLess = FI_CSWAP_LT,
-        /// The same where it is at least that over there.
+        /// The element from here where that to compare with is at least that over there.
         SwapIfAtLeast = FI_CSWAP_GE,
-        /// The same where it is greater.
+        /// The element from here where that to compare with is greater than that over there.
         SwapIfGreater = FI_CSWAP_GT,
         /// Those bits of the element from here that the element to compare with has set; the others stay.
         SwapBits = FI_MSWAP,
@@ -332,11 +332,14 @@ impl Endpoint {
         })
     }
 
-    /// The same, and brings what was there before to `result`; completes when that has come.
+    /// Changes elements of a peer's memory, each at one blow as far as atomics go, and brings what was there
+    /// before to `result`; completes under `operation` when that has come. What [`Endpoint::atomics`] does
+    /// not have fails at once, with `FI_EOPNOTSUPP`.
     ///
     /// # Safety
-    /// As for [`Endpoint::atomic`]; and nobody but the provider uses the elements at `result` until it has
-    /// completed or the endpoint is closed, and they lie in its region where there is one.
+    /// The operation is not under way. Until it has completed or the endpoint is closed, the elements at
+    /// `source` stay readable and unchanged, and nobody but the provider uses those at `result`. All of them
+    /// lie in their regions where there are any.
     pub unsafe fn fetch_atomic(
         &mut self,
         operation: Operation,
@@ -371,10 +374,13 @@ impl Endpoint {
     }
 
     /// Changes elements of a peer's memory where a comparison with those at `compare` is true, and brings
-    /// what was there before to `result`; completes when that has come.
+    /// what was there before to `result`; completes under `operation` when that has come. What
+    /// [`Endpoint::atomics`] does not have fails at once, with `FI_EOPNOTSUPP`.
     ///
     /// # Safety
-    /// As for [`Endpoint::fetch_atomic`]; and the elements at `compare` are kept as those at `source`.
+    /// The operation is not under way. Until it has completed or the endpoint is closed, the elements at
+    /// `source` and at `compare` stay readable and unchanged, and nobody but the provider uses those at
+    /// `result`. All of them lie in their regions where there are any.
     pub unsafe fn compare_atomic(
         &mut self,
         operation: Operation,

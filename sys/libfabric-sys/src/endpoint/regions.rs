@@ -30,9 +30,9 @@ pub struct Remote {
 pub enum Use {
     /// This side: sends, receives, reads into it, writes out of it, atomics with it.
     Local,
-    /// Peers, who read it.
+    /// Peers read the memory.
     Remote,
-    /// Peers, who read it, write it and change it by atomics; and this side, as [`Use::Local`].
+    /// Peers read and write the memory and change it by atomics; this side uses it as with [`Use::Local`].
     Shared,
 }
 

@@ -88,7 +88,7 @@ fn builder(flags: &[String], folder: &Path) -> bindgen::Builder {
         .formatter(bindgen::Formatter::None)
 }
 
-/// The same text without the blocks `unsafe extern "C" { #[link_name = "fi_…__extern"] … }`.
+/// The text without the blocks `unsafe extern "C" { #[link_name = "fi_…__extern"] … }`.
 fn without_wrappers(text: &str) -> String {
     let blocks = text.split("unsafe extern \"C\" {");
     let mut kept = String::new();

@@ -26,12 +26,13 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// So many, all of which count.
+    /// `count` entries, all of which are looked at.
     pub(crate) fn all(count: usize) -> Entries<'a> {
         Entries { count, blanks: None }
     }
 
-    /// Those of the ranks that are sent to.
+    /// The entries of the ranks that a rank of `comm` sends to: of its own group, or of the remote one. Those
+    /// of blank ranks are not looked at.
     pub(super) fn of(comm: &'a Communicator) -> Entries<'a> {
         Entries { count: comm.partners() as usize, blanks: comm.has_blanks().then_some(comm) }
     }

@@ -13,7 +13,8 @@ use crate::generated::constants::*;
 use crate::state::call;
 use crate::types::*;
 
-/// A communicator whose ranks are the nodes of a graph that all give alike.
+/// A communicator whose ranks are the nodes of a graph. Every member passes the whole graph, the same as the
+/// others.
 pub fn mpi_graph_create(
     comm_old: MPI_Comm,
     nnodes: c_int,
@@ -136,7 +137,7 @@ pub fn mpi_graph_neighbors(
     })
 }
 
-/// A communicator whose ranks are the nodes of a graph, of which each gives its own edges.
+/// A communicator whose ranks are the nodes of a graph. Each member passes the edges of its own node.
 pub fn mpi_dist_graph_create_adjacent(
     comm_old: MPI_Comm,
     indegree: c_int,
@@ -201,7 +202,8 @@ fn ranks(comm: &Communicator, given: &[c_int]) -> Result<Vec<u32>> {
     given.iter().map(|&rank| member(comm, rank)).collect()
 }
 
-/// A communicator whose ranks are the nodes of a graph, of which anybody may give any edges.
+/// A communicator whose ranks are the nodes of a graph. Each member passes any edges of the graph, whichever
+/// nodes they join.
 pub fn mpi_dist_graph_create(
     comm_old: MPI_Comm,
     n: c_int,

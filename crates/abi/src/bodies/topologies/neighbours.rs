@@ -53,7 +53,8 @@ pub fn mpi_neighbor_allgather(
     way.call(comm, describe)
 }
 
-/// The same into places that differ, of blocks that differ in length.
+/// Sends one block to every destination, and receives a block from every source. Blocks that are received
+/// have their own lengths and displacements, in extents of `recvtype`.
 pub fn mpi_neighbor_allgatherv(
     sendbuf: Sent,
     sendcount: MPI_Count,
@@ -111,7 +112,8 @@ pub fn mpi_neighbor_alltoall(
     way.call(comm, describe)
 }
 
-/// The same with blocks that stand anywhere and differ in length.
+/// Sends a block of its own to every destination, and receives one from every source. Each block has its own
+/// length and displacement, in extents of its buffer's datatype.
 pub fn mpi_neighbor_alltoallv(
     sendbuf: Sent,
     sendcounts: Counts<'_>,
@@ -134,7 +136,8 @@ pub fn mpi_neighbor_alltoallv(
     way.call(comm, describe)
 }
 
-/// The same with blocks of different types.
+/// Sends a block of its own to every destination, and receives one from every source. Each block has its own
+/// length, datatype and displacement, in bytes.
 pub fn mpi_neighbor_alltoallw(
     sendbuf: Sent,
     sendcounts: Counts<'_>,

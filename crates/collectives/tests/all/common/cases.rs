@@ -381,7 +381,7 @@ fn filled_blocks(blocks: &[Block], content: impl Fn(u32, usize) -> Vec<u8>) -> V
     buffer
 }
 
-/// The same buffer with nothing but one rank's block in it.
+/// A buffer of that length with nothing but one rank's block in it.
 fn only(buffer: &[u8], blocks: &[Block], rank: u32) -> Vec<u8> {
     let mut alone = untouched(buffer.len());
     let Block { offset, bytes } = blocks[rank as usize];

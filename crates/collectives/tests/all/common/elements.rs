@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes         0..4         4..8         8..12
-//! a parcel      from rank    to rank      index
+//! a block       from rank    to rank      index
 //! a sum         ranks in it, one bit each index, or SPOILT
 //! ```
 //! Twelve bytes: no power of two, so that a slice cut inside an element shows.
@@ -13,7 +13,7 @@ pub const ELEMENT_BYTES: usize = 12;
 /// What nobody may write to holds this.
 pub const UNTOUCHED: u8 = 0xee;
 
-/// `count` parcels from one rank to another.
+/// `count` blocks from one rank to another.
 pub fn chunked_messages(from: u32, to: u32, count: usize) -> Vec<u8> {
     let chunked_message = |index| [from, to, index].map(u32::to_le_bytes).concat();
     (0..count as u32).flat_map(chunked_message).collect()

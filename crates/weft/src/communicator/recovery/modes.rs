@@ -41,10 +41,10 @@ pub struct FtModes {
 /// What a recovery is to do beside what the mode says; the same at all members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoverFlags {
-    /// All that was made from the world recovers with it ([`Communicator::recover_all`]).
+    /// All that was made from the world recovers with it (`Communicator::recover_all`).
     pub all: bool,
     /// What [`FtMode::Shrink`] makes comes into the place of what was there
-    /// ([`Communicator::recover_in_place`]).
+    /// (`Communicator::recover_in_place`).
     pub in_place: bool,
 }
 

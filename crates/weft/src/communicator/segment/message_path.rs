@@ -106,7 +106,7 @@ impl Communicator {
         }
     }
 
-    /// The same of the one that was begun last.
+    /// Says that this member's last operation by messages is given up.
     #[cold]
     pub(super) fn say_last_given_up(&self) {
         if let Some(handle) = self.handle() {

@@ -48,14 +48,14 @@ struct Numbers {
 }
 
 impl Begun {
-    /// Whether there are any.
+    /// Whether nonblocking operations are under way.
     #[inline(always)]
     pub(super) fn is_busy(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// The same for whoever has said that no more come: the last one that ends sees that, or this sees that
-    /// it has ended.
+    /// Whether nonblocking operations are under way, for a caller that has said that no more operations come:
+    /// either the last one that ends sees that, or this call sees that it has ended.
     pub(super) fn is_busy_still(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
@@ -269,7 +269,7 @@ impl Part {
         })
     }
 
-    /// As [`Part::go_on`], as far as the collective segment goes.
+    /// Goes as far as it can on the collective segment; the result, when the operation is over there.
     fn poll(&mut self, of: &Communicator, handle: &SegmentHandle) -> Option<Result<()>> {
         if let Err(fault) = self.pending.poll(&handle.segment)? {
             return Some(Err(of.failed_on_node(fault)));

@@ -103,7 +103,7 @@ pub(super) fn on_a_segment(each: impl Fn(&Communicator) + Send + Sync + 'static)
     }
 }
 
-/// The same where copies take no longer than reads, so that long data goes in chunks as well.
+/// Runs two ranks where copies take no longer than reads, so that long data goes in chunks as well.
 pub(super) fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
     let costs = CostsFrom::of(Some(QUICK_COPIES));
     of_several(2, CpuTime::UNLIMITED, costs, move |world| {

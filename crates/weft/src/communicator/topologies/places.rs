@@ -26,7 +26,9 @@ impl Communicator {
     /// is gained by that, each keeps its rank. Whole nodes are left out first. Collective.
     ///
     /// # Errors
-    /// As [`Communicator::create_grid`]; [`Class::Argument`] where the stencil is for another number of axes.
+    /// [`Class::Dimensions`] where the grid has more cells than there are members; [`Class::Argument`] where
+    /// the stencil is for another number of axes; [`Class::NotSame`] where members give different grids or
+    /// stencils; a lost member.
     pub fn create_mapped_grid(&self, grid: &Grid, stencil: &Stencil) -> Result<Option<Communicator>> {
         self.check_cells(grid)?;
         let mark = stencil.offsets().iter().fold(mix(mark_of(grid) ^ MAPPED), |mark, offset| {

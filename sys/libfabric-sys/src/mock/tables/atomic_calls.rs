@@ -56,7 +56,7 @@ struct AtomicCall {
 /// Begins an atomic; its source comes first, then what it compares with and where the result goes.
 ///
 /// # Safety
-/// As for the functions of libfabric.
+/// The endpoint is open, and the elements last until the operation has completed, as `fi_atomic(3)` demands.
 unsafe fn begin_atomic(ep: *mut fid_ep, [source, compare, result]: [Elements; 3], call: AtomicCall) -> isize {
     let AtomicCall { datatype, op, count, to, address, key, context, flags } = call;
     let bytes = count * element_bytes(datatype).unwrap_or(1);

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 
 use crate::poller::{Poller, TcpBell};
 
-/// Watches over one who sleeps elsewhere. The thread that waits is the caller's.
-pub struct Lookout {
+/// Watches the poller's set for a thread that sleeps on another fabric's bell. The thread that waits here is
+/// the caller's.
+pub struct SleepWatch {
     poller: Arc<Poller>,
     /// Holds the poller's set, and the end.
     set: OwnedFd,
@@ -29,16 +30,21 @@ impl TcpBell {
     ///
     /// # Errors
     /// What the system says where it has no descriptors left.
-    pub fn lookout(&self) -> Result<Lookout, Errno> {
-        let lookout = Lookout {
+    pub fn sleep_watch(&self) -> Result<SleepWatch, Errno> {
+        let sleep_watch = SleepWatch {
             poller: self.poller().clone(),
             set: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             end: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         };
         let nothing = epoll::EventFlags::empty();
-        epoll::add(&lookout.set, lookout.poller.set(), epoll::EventData::new_u64(COME), nothing)?;
-        epoll::add(&lookout.set, &lookout.end, epoll::EventData::new_u64(END), epoll::EventFlags::IN)?;
-        Ok(lookout)
+        epoll::add(&sleep_watch.set, sleep_watch.poller.set(), epoll::EventData::new_u64(COME), nothing)?;
+        epoll::add(
+            &sleep_watch.set,
+            &sleep_watch.end,
+            epoll::EventData::new_u64(END),
+            epoll::EventFlags::IN,
+        )?;
+        Ok(sleep_watch)
     }
 
     /// How long somebody may sleep elsewhere, at most so long: until something is due though nothing comes.
@@ -48,9 +54,9 @@ impl TcpBell {
     }
 }
 
-impl Lookout {
-    /// Somebody goes to sleep who has armed the bell: [`Lookout::wait`] ends once, when something has come or
-    /// if it is there already. False where the system does not do it.
+impl SleepWatch {
+    /// Tells that a thread that has armed the bell goes to sleep: [`SleepWatch::wait`] ends once, when
+    /// something has come or if it is there already. False where the system does not do it.
     #[must_use]
     pub fn arm(&self) -> bool {
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
@@ -93,11 +99,11 @@ mod tests {
     use crate::tcp::{Settings, Tcp};
 
     /// A thread that says each time when it would wake somebody.
-    fn watched(lookout: &Arc<Lookout>) -> (JoinHandle<()>, Receiver<()>) {
+    fn watched(sleep_watch: &Arc<SleepWatch>) -> (JoinHandle<()>, Receiver<()>) {
         let (says, heard) = channel();
-        let lookout = lookout.clone();
+        let sleep_watch = sleep_watch.clone();
         let thread = std::thread::spawn(move || {
-            while lookout.wait() {
+            while sleep_watch.wait() {
                 says.send(()).expect("the test listens");
             }
         });
@@ -130,8 +136,9 @@ mod tests {
         let lanes = [0, 1]
             .map(|here: usize| pair[here].connect(Peer(1 - here as u32), &addresses[here]).expect("a lane"));
         let [left, right] = &mut pair;
-        let (lookout, mut count) = (Arc::new(right.bell().lookout().expect("a lookout")), Count::default());
-        let (thread, heard) = watched(&lookout);
+        let (sleep_watch, mut count) =
+            (Arc::new(right.bell().sleep_watch().expect("a watch")), Count::default());
+        let (thread, heard) = watched(&sleep_watch);
         let bell = right.bell();
         let mut send = |right: &mut Tcp, count: &mut Count, taken: bool| {
             let before = count.0;
@@ -150,12 +157,12 @@ mod tests {
             bell.arm();
             // The look after arming: from here on the poller watches the connection.
             right.poll(&mut count, 1);
-            assert!(lookout.arm());
+            assert!(sleep_watch.arm());
             send(right, &mut count, false);
             heard.recv_timeout(LONG).expect("a message wakes");
             assert!(heard.recv_timeout(SHORT).is_err(), "it wakes once, though nobody has read it yet");
             // What is there already wakes as well.
-            assert!(lookout.arm());
+            assert!(sleep_watch.arm());
             heard.recv_timeout(LONG).expect("a message that has come before wakes");
             bell.disarm();
             let before = count.0;
@@ -163,16 +170,16 @@ mod tests {
                 right.poll(&mut count, 1);
             }
         }
-        lookout.end();
+        sleep_watch.end();
         thread.join().expect("the thread ends");
     }
 
     #[test]
     fn the_end_is_heard_by_who_comes_later_too() {
         let tcp = Tcp::open(Peer(0), Settings::default()).expect("a fabric");
-        let lookout = tcp.bell().lookout().expect("a lookout");
-        lookout.end();
-        assert!(!lookout.wait() && !lookout.wait());
+        let sleep_watch = tcp.bell().sleep_watch().expect("a watch");
+        sleep_watch.end();
+        assert!(!sleep_watch.wait() && !sleep_watch.wait());
     }
 
     /// Far more than any machine needs; only a hang takes so long.

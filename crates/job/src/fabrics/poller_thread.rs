@@ -12,20 +12,20 @@ use fabric::{Bell, Fabric};
 use super::{NoSignals, Shm, Tcp, TcpLookout};
 
 /// The thread, until this is dropped.
-pub(super) struct Lookout {
+pub(super) struct PollerThread {
     tcp: Arc<TcpLookout>,
     thread: Option<JoinHandle<()>>,
     beginner: u32,
 }
 
-impl Lookout {
+impl PollerThread {
     /// Begins it; none where the system has no thread or descriptor for it.
-    pub(super) fn begin(shm: &<Shm as Fabric>::Bell, tcp: &<Tcp as Fabric>::Bell) -> Option<Lookout> {
-        let tcp = Arc::new(tcp.lookout().ok()?);
+    pub(super) fn begin(shm: &<Shm as Fabric>::Bell, tcp: &<Tcp as Fabric>::Bell) -> Option<PollerThread> {
+        let tcp = Arc::new(tcp.sleep_watch().ok()?);
         let (watched, sleepers) = (tcp.clone(), shm.clone());
         let _no_signals = NoSignals::begin();
         let thread = std::thread::Builder::new()
-            .name("weft-lookout".into())
+            .name("weft-poller".into())
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 while watched.wait() {
@@ -33,7 +33,7 @@ impl Lookout {
                 }
             })
             .ok()?;
-        Some(Lookout { tcp, thread: Some(thread), beginner: std::process::id() })
+        Some(PollerThread { tcp, thread: Some(thread), beginner: std::process::id() })
     }
 
     /// To be called between arming and sleeping: whatever comes over tcp from then on, or has come, rings the
@@ -43,7 +43,7 @@ impl Lookout {
     }
 }
 
-impl Drop for Lookout {
+impl Drop for PollerThread {
     fn drop(&mut self) {
         // A child made by fork has no such thread, and the end would be that of its parent's.
         if let Some(thread) = self.thread.take().filter(|_| std::process::id() == self.beginner) {
