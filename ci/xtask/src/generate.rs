@@ -10,8 +10,9 @@
 //! | `crates/abi/src/generated/constants.rs`, `types.rs` | the same constants and types for Rust |
 //! | `crates/abi/src/generated/functions/*.rs` | `MPI_X` and `PMPI_X` of every function, one file per chapter |
 //! | `docs/generated/mpi-coverage.md` | which functions work |
+//! | `docs/generated/thresholds.md` | lengths at which something changes, from constants of the code |
 //!
-//! Outputs are plain text in memory first; [`write`] and [`stale`] differ only in what they do with them.
+//! Outputs are plain text in memory first; [`write()`] and [`stale`] differ only in what they do with them.
 
 mod bodies;
 mod chapters;
@@ -24,6 +25,7 @@ mod header;
 mod rust_face;
 mod signature;
 mod tables;
+mod thresholds;
 mod types;
 
 use std::collections::BTreeSet;
@@ -87,7 +89,7 @@ pub fn write(root: &Path) -> Result<Vec<String>, Error> {
     Ok(stale)
 }
 
-/// The paths that [`write`] would change; empty when the tree is fresh.
+/// The paths that [`write()`] would change; empty when the tree is fresh.
 pub fn stale(root: &Path) -> Result<Vec<String>, Error> {
     differences(root, &outputs(root)?)
 }
@@ -109,6 +111,7 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Error> {
         Output { path: format!("{GENERATED}/types.rs"), text: types::text(&tables)? },
         Output { path: format!("{GENERATED}/functions/mod.rs"), text: functions::chapters_module() },
         Output { path: "docs/generated/mpi-coverage.md".into(), text: coverage::text(&tables, &bodies) },
+        Output { path: "docs/generated/thresholds.md".into(), text: thresholds::text(root)? },
     ];
     for chapter in chapters::CHAPTERS {
         let path = format!("{GENERATED}/functions/{}.rs", chapter.module);

@@ -1,10 +1,10 @@
-//! `cargo xtask generate | bodies | tidy`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | commits`: the chores of the workspace.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use system_tests::workspace_root;
-use xtask::{generate, tidy};
+use xtask::{commits, generate, tidy};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -30,6 +30,8 @@ enum Chore {
     },
     /// Check what the compiler does not: arrows between crates, the fence round unsafe, sizes, stale files
     Tidy,
+    /// Check the subjects of the last fifty commits: `area: summary`, at most 72 characters
+    Commits,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +68,15 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             findings.iter().for_each(|finding| println!("{finding}"));
             println!("tidy: {} finding(s)", findings.len());
             Ok(findings.is_empty())
+        }
+        Chore::Commits => {
+            let Some(wrong) = commits::check(&root) else {
+                println!("commits: this is no checkout of git, so there is nothing to check");
+                return Ok(true);
+            };
+            wrong.iter().for_each(|line| println!("{line}"));
+            println!("commits: {} subject(s) to mend", wrong.len());
+            Ok(wrong.is_empty())
         }
     }
 }

@@ -5,6 +5,7 @@
 //! | dependencies between crates follow the table of arrows; one file knows the fabrics | [`arrows`], [`fences`] |
 //! | `unsafe`, raw atomics and `no_mangle` stay where they belong, and `unsafe` says why it is sound | [`fences`] |
 //! | files and functions stay small | [`sizes`] |
+//! | comments keep the width of code, doc comments stand alone, words are the field's | [`prose`] |
 //! | a program of tests in a folder compiles every file there | [`programs`] |
 //! | the table of the rules of failures names tests that are there, for every rule | [`rules`] |
 //! | an item that a page links to is defined in the file that it names | [`links`] |
@@ -17,6 +18,7 @@ pub mod documents;
 pub mod fences;
 pub mod links;
 pub mod programs;
+pub mod prose;
 pub mod rules;
 pub mod sizes;
 pub mod source;
@@ -53,12 +55,12 @@ pub struct File {
 }
 
 impl File {
-    /// It was written by the generator.
+    /// Whether the file was written by the generator.
     pub fn is_generated(&self) -> bool {
         self.text.lines().next().is_some_and(|line| line.contains("@generated"))
     }
 
-    /// It is Rust source.
+    /// Whether the file is Rust source.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
@@ -72,6 +74,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
         findings.extend(sizes::check(file));
         findings.extend(fences::check(file));
         findings.extend(documents::check_words(file));
+        findings.extend(prose::check(file));
     }
     findings.extend(documents::check_invariants(&files));
     findings.extend(documents::check_generated(root));

@@ -21,7 +21,7 @@ pub struct Bodies(HashMap<String, Body>);
 pub struct Body {
     /// Its path from the root of the crate, `bodies::point_to_point::mpi_send`.
     pub path: String,
-    /// It takes a `Way`.
+    /// Whether the function takes a `Way` as its last argument.
     pub has_ways: bool,
 }
 
@@ -49,7 +49,7 @@ impl Bodies {
         self.0.get(name)
     }
 
-    /// Of these names; those that end with a star take a `Way`.
+    /// Bodies with these names, for tests; names that end with a star take a `Way`.
     #[cfg(test)]
     pub fn of(names: &[&str]) -> Bodies {
         let body = |name: &str, has_ways| Body { path: format!("bodies::{name}"), has_ways };

@@ -20,7 +20,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// What `parameter` of `function` is claimed as; `None` for what is passed as it is.
+    /// The claim type of `parameter` of `function`; `None` where the argument is passed as it is.
     pub fn of(function: &Function, parameter: &Parameter) -> Option<Claim> {
         match function.claims.iter().find(|(name, _)| *name == parameter.name) {
             Some((_, claim)) => Claim::parse(claim, &parameter.ctype),

@@ -76,7 +76,7 @@ pub const FACE: &[(&str, &str)] = &[
     ("MPI_Win_unlock_all", "Window::unlock_all"),
 ];
 
-/// What does the same in Rust.
+/// The item of the Rust interface that does what the MPI function does.
 pub fn of(function: &str) -> Option<&'static str> {
     FACE.iter().find(|(name, _)| *name == function).map(|(_, item)| *item)
 }

@@ -15,7 +15,7 @@ use super::claims::Claim;
 use super::ctype::{CType, Parameter};
 use super::tables::{Function, Tables};
 
-/// Where calls of a function go.
+/// The body that calls of a function go to.
 pub enum Route<'a> {
     /// To a body: the conversion of each argument, and the way of the call where the body serves several. The
     /// last arguments of calls in other ways than the first have no conversion: the way holds them.
@@ -27,11 +27,11 @@ pub enum Route<'a> {
 /// How a collective operation is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Until it is over.
+    /// The call returns when the operation is over.
     Blocking,
-    /// To be waited for.
+    /// The call begins the operation and returns a request.
     Begun,
-    /// To be begun later.
+    /// The call makes a persistent request, to be begun later.
     Planned,
 }
 

@@ -27,7 +27,7 @@ pub struct Constant {
     pub value_text: String,
     /// `enum member`, `macro int` or `macro cast`: the form the header gives it.
     pub form: String,
-    /// What it belongs to, e.g. `error class`.
+    /// The group of the constant, e.g. `error class`.
     pub group: String,
     /// The constant that this one is another name of; empty for none.
     pub alias_of: String,
@@ -41,7 +41,7 @@ pub struct Constant {
 pub struct Type {
     /// The C name.
     pub name: String,
-    /// What it is.
+    /// The kind of the type.
     pub kind: TypeKind,
     /// The ABI does not have it.
     pub is_beyond: bool,
@@ -72,7 +72,7 @@ pub enum TypeKind {
 pub struct FunctionType {
     /// `void` or `int`.
     pub result: CType,
-    /// What it takes.
+    /// The parameters.
     pub parameters: Vec<Parameter>,
     /// `...` follows.
     pub variadic: bool,
@@ -82,9 +82,9 @@ pub struct FunctionType {
 pub struct Function {
     /// The C name, `MPI_Send_c`.
     pub name: String,
-    /// What it returns.
+    /// The C type of the result.
     pub result: CType,
-    /// What it takes.
+    /// The parameters.
     pub parameters: Vec<Parameter>,
     /// `...` follows.
     pub variadic: bool,
@@ -99,8 +99,8 @@ pub struct Function {
     pub deprecated_in: String,
     /// A remark for the reader of the declaration; may be empty.
     pub note: String,
-    /// What those parameters are claimed as whose type does not say it: their names, and types of
-    /// `crates/abi/src/claims.rs`.
+    /// Claims on parameters whose C type does not tell what they are claimed as: the name of the parameter,
+    /// and a type of `crates/abi/src/claims.rs`.
     pub claims: Vec<(String, String)>,
     /// The ABI does not have it.
     pub is_beyond: bool,

@@ -7,7 +7,7 @@ use system_tests::c_tests;
 
 use super::{File, Finding};
 
-/// What is wrong with the table.
+/// The findings in the table of MPI's rules: what is wrong with its rows.
 pub fn check(files: &[File]) -> Vec<Finding> {
     let Some(page) = files.iter().find(|file| file.path == PAGE) else { return Vec::new() };
     let mut findings = Vec::new();

@@ -3,9 +3,9 @@
 
 /// A source text beside a copy in which comments and literals are blanks, byte for byte in the same place.
 pub struct Source<'a> {
-    /// As written.
+    /// The source text as written.
     pub text: &'a str,
-    /// Code alone.
+    /// The text with comments and literals blanked out.
     pub code: String,
 }
 
@@ -23,9 +23,9 @@ pub struct Function {
 /// What the word `unsafe` introduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsafeKind {
-    /// `unsafe { … }`, `unsafe impl`, `unsafe extern { … }`: somebody vouches here.
+    /// `unsafe { … }`, `unsafe impl`, `unsafe extern { … }`: the author vouches here.
     Vouched,
-    /// `unsafe fn`, `unsafe trait`: somebody must vouch elsewhere.
+    /// `unsafe fn`, `unsafe trait`: callers or implementors must vouch.
     Demanded,
 }
 
