@@ -30,7 +30,7 @@ pub fn guest(input: &[u8]) {
         let secret = [3; 16];
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a fuzzer must not block");
-        let mut guest = fuzzing::Guest::new(OwnedFd::from(ours));
+        let mut guest = fuzzing::FuzzedGuest::new(OwnedFd::from(ours));
         let mut said = Vec::new();
         while !tape.is_over() {
             let length = usize::from(tape.byte());

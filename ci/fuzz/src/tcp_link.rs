@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use fabric::{Header, Heap, Peer, Posted};
-use tcp::fuzzing::Link;
+use tcp::fuzzing::FuzzedLink;
 
 use crate::heard::Heard;
 use crate::tape::{Tape, Writer, say};
@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
 }
 
 struct Stage {
-    link: Link,
+    link: FuzzedLink,
     peer: Option<UnixStream>,
     heard: Heard,
     payload: Heap,
@@ -37,7 +37,7 @@ impl Stage {
         theirs.set_nonblocking(true).expect("a fuzzer must not block");
         let mut heard = Heard::default();
         heard.admitted.insert(PEER);
-        let link = Link::new(OwnedFd::from(ours), PEER);
+        let link = FuzzedLink::new(OwnedFd::from(ours), PEER);
         Stage { link, peer: Some(theirs), heard, payload: Heap::new(1 << 20), partly: None, is_over: false }
     }
 

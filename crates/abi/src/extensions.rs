@@ -7,7 +7,7 @@ use weft::{Class, Error, Grid, Result, Stencil};
 
 use crate::bodies::communicator_hints;
 use crate::bodies::communicators::{check, hand_out_if, hand_out_with};
-use crate::bodies::topologies::{Asked, axes};
+use crate::bodies::topologies::{RequestedTopology, axes};
 use crate::claims::{List, Place, Variables};
 use crate::entry::{Target, exported_once};
 use crate::state::call;
@@ -27,7 +27,8 @@ fn cart_stencil_comm(
     call("MPIX_Cart_stencil_comm", Target::Comm(comm_old), |runtime| {
         let (object, comm_cart) = check(runtime, comm_old, comm_cart)?;
         let count = i64::from(k).checked_mul(axes(ndims)?).unwrap_or(-1);
-        let (asked, offsets) = (Asked::new(ndims, dims, periods)?, stencil.slice(count, "stencil")?);
+        let (asked, offsets) =
+            (RequestedTopology::new(ndims, dims, periods)?, stencil.slice(count, "stencil")?);
         let words = || format!("MPIX_Cart_stencil_comm, {}, {offsets:?}, reorder {reorder}", asked.words());
         object.comm.check(words)?;
         let grid = asked.grid(&object.comm)?;
@@ -62,7 +63,7 @@ fn cart_weighted_create(
         let dims = dims.checked(count, "dims")?;
         let given: Vec<c_int> = dims.iter().map(Cell::get).collect();
         let (asked, weights) = {
-            let asked = Asked::new(ndims, List::of(&given), periods)?;
+            let asked = RequestedTopology::new(ndims, List::of(&given), periods)?;
             (asked, if dim_weights.is_null() { &[] } else { dim_weights.slice(count, "dim_weights")? })
         };
         communicator_hints::check(info)?;

@@ -13,7 +13,7 @@ use crate::generated::constants::*;
 
 /// The classes of objects that have handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HandleKind {
     /// `MPI_Comm`
     Comm,
     /// `MPI_Errhandler`
@@ -42,21 +42,21 @@ pub enum Kind {
     Persistent,
 }
 
-impl Kind {
+impl HandleKind {
     /// The value of this class's null handle.
     pub fn null(self) -> usize {
         match self {
-            Kind::Comm => MPI_COMM_NULL.value(),
-            Kind::Errhandler => MPI_ERRHANDLER_NULL.value(),
-            Kind::File => MPI_FILE_NULL.value(),
-            Kind::Group => MPI_GROUP_NULL.value(),
-            Kind::Info => MPI_INFO_NULL.value(),
-            Kind::Message => MPI_MESSAGE_NULL.value(),
-            Kind::Op => MPI_OP_NULL.value(),
-            Kind::Request | Kind::Receive | Kind::Persistent => MPI_REQUEST_NULL.value(),
-            Kind::Session => MPI_SESSION_NULL.value(),
-            Kind::Datatype => MPI_DATATYPE_NULL.value(),
-            Kind::Win => MPI_WIN_NULL.value(),
+            HandleKind::Comm => MPI_COMM_NULL.value(),
+            HandleKind::Errhandler => MPI_ERRHANDLER_NULL.value(),
+            HandleKind::File => MPI_FILE_NULL.value(),
+            HandleKind::Group => MPI_GROUP_NULL.value(),
+            HandleKind::Info => MPI_INFO_NULL.value(),
+            HandleKind::Message => MPI_MESSAGE_NULL.value(),
+            HandleKind::Op => MPI_OP_NULL.value(),
+            HandleKind::Request | HandleKind::Receive | HandleKind::Persistent => MPI_REQUEST_NULL.value(),
+            HandleKind::Session => MPI_SESSION_NULL.value(),
+            HandleKind::Datatype => MPI_DATATYPE_NULL.value(),
+            HandleKind::Win => MPI_WIN_NULL.value(),
         }
     }
 }
@@ -70,7 +70,7 @@ pub fn toint(value: usize) -> c_int {
 ///
 /// Predefined handles are their own integers. A handle of the program's additionally carries its generation,
 /// which the table of living objects knows.
-pub fn fromint(kind: Kind, integer: c_int) -> usize {
+pub fn fromint(kind: HandleKind, integer: c_int) -> usize {
     match usize::try_from(integer) {
         Ok(value) if value < PREDEFINED_END => value,
         Ok(value) => living(kind, value).unwrap_or_else(|| kind.null()),
@@ -79,27 +79,27 @@ pub fn fromint(kind: Kind, integer: c_int) -> usize {
 }
 
 /// The handle of a living object, by its integer.
-fn living(kind: Kind, integer: usize) -> Option<usize> {
+fn living(kind: HandleKind, integer: usize) -> Option<usize> {
     match kind {
-        Kind::Errhandler => return crate::bodies::error_handlers::by_integer(integer),
-        Kind::Info => return crate::bodies::info::by_integer(integer),
-        Kind::Session => return crate::bodies::sessions::by_integer(integer),
+        HandleKind::Errhandler => return crate::bodies::error_handlers::by_integer(integer),
+        HandleKind::Info => return crate::bodies::info::by_integer(integer),
+        HandleKind::Session => return crate::bodies::sessions::by_integer(integer),
         _ => {}
     }
     let runtime = crate::state::runtime()?;
-    if kind == Kind::Request {
+    if kind == HandleKind::Request {
         return runtime.request_by_integer(integer);
     }
     let objects = runtime.objects();
     match kind {
-        Kind::Comm => objects.comms.by_integer(integer),
-        Kind::Group => objects.groups.by_integer(integer),
-        Kind::Message => objects.messages.by_integer(integer),
-        Kind::Op => objects.ops.by_integer(integer),
-        Kind::Datatype => objects.datatypes.by_integer(integer),
-        Kind::Win => objects.windows.by_integer(integer),
-        Kind::Errhandler | Kind::Info | Kind::File | Kind::Session => None,
-        Kind::Request | Kind::Receive | Kind::Persistent => None,
+        HandleKind::Comm => objects.comms.by_integer(integer),
+        HandleKind::Group => objects.groups.by_integer(integer),
+        HandleKind::Message => objects.messages.by_integer(integer),
+        HandleKind::Op => objects.ops.by_integer(integer),
+        HandleKind::Datatype => objects.datatypes.by_integer(integer),
+        HandleKind::Win => objects.windows.by_integer(integer),
+        HandleKind::Errhandler | HandleKind::Info | HandleKind::File | HandleKind::Session => None,
+        HandleKind::Request | HandleKind::Receive | HandleKind::Persistent => None,
     }
 }
 
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn predefined_handles_are_their_integers() {
         assert_eq!(toint(MPI_COMM_WORLD.value()), 257);
-        assert_eq!(fromint(Kind::Comm, 257), MPI_COMM_WORLD.value());
-        assert_eq!(fromint(Kind::Datatype, toint(MPI_BYTE.value())), MPI_BYTE.value());
+        assert_eq!(fromint(HandleKind::Comm, 257), MPI_COMM_WORLD.value());
+        assert_eq!(fromint(HandleKind::Datatype, toint(MPI_BYTE.value())), MPI_BYTE.value());
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn foreign_integers_give_null() {
-        assert_eq!(fromint(Kind::Win, -1), MPI_WIN_NULL.value());
-        assert_eq!(fromint(Kind::Op, c_int::MAX), MPI_OP_NULL.value());
+        assert_eq!(fromint(HandleKind::Win, -1), MPI_WIN_NULL.value());
+        assert_eq!(fromint(HandleKind::Op, c_int::MAX), MPI_OP_NULL.value());
     }
 }

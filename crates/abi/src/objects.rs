@@ -9,18 +9,18 @@ use weft::claims::{Message, RequestId};
 use weft::{AgreeingFailed, Communicator, Duplicating, Error, Group, Ongoing, Rank, Window};
 
 use crate::bodies::attributes::Attributes;
-use crate::bodies::buffered::{Buffered, Slot};
+use crate::bodies::buffered::{AttachedSlot, Buffered};
 use crate::bodies::datatype_contents::Made;
-use crate::bodies::generalized::{Generalized, Stage as GeneralizedStage};
+use crate::bodies::generalized::{Generalized, GeneralizedState as GeneralizedStage};
 use crate::bodies::info::Pairs;
 use crate::bodies::operators;
 use crate::bodies::partitioned::{Receiver as PartitionedReceiver, Sender as PartitionedSender};
 use crate::bodies::persistent::Persistent;
-use crate::bodies::window_attributes::Facts;
+use crate::bodies::window_attributes::WindowFacts;
 use crate::claims::Callback;
 use crate::convert::UserFunction;
 use crate::generated::constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL};
-use crate::handles::Kind;
+use crate::handles::HandleKind;
 use crate::parts::{Input, Output};
 use crate::requests::SENT;
 use crate::status;
@@ -58,7 +58,7 @@ pub(crate) struct CommObject {
     /// Cached attributes, by keyval, in the order they were set.
     pub attributes: Mutex<Vec<(i32, usize)>>,
     /// The buffer that the program has attached to the communicator, if any (`MPI_Comm_attach_buffer`).
-    pub buffer: Slot,
+    pub buffer: AttachedSlot,
     /// The session that it was made in, if it was.
     pub session: Option<MPI_Session>,
     /// The hints that are known, of those that the program gave.
@@ -75,7 +75,7 @@ impl CommObject {
             handler,
             handler_was_set: AtomicBool::new(false),
             attributes: Mutex::default(),
-            buffer: Slot::default(),
+            buffer: AttachedSlot::default(),
             session: None,
             hints: Mutex::default(),
             ftmpi: crate::ftmpi::Facts::default(),
@@ -146,7 +146,7 @@ pub(crate) struct WinObject {
     /// Cached attributes.
     pub attributes: Attributes,
     /// The values of predefined attributes.
-    pub facts: Facts,
+    pub facts: WindowFacts,
     /// The hints that are known, of those that the program gave.
     pub hints: Mutex<Pairs>,
 }
@@ -155,7 +155,7 @@ impl WinObject {
     /// MPI 5.0 §12.6: errors of a new window are fatal, whatever its communicator's handler does.
     pub(crate) fn new(window: Window, hints: Pairs) -> WinObject {
         let handler = Mutex::new((MPI_ERRORS_ARE_FATAL, Handler::Fatal));
-        let facts = Facts::of(&window);
+        let facts = WindowFacts::of(&window);
         WinObject { window, handler, attributes: Mutex::default(), facts, hints: Mutex::new(hints) }
     }
 
@@ -359,20 +359,20 @@ pub(crate) struct Objects {
 
 impl Objects {
     pub(crate) fn new() -> Objects {
-        let mut requests = Table::new(Kind::Request);
+        let mut requests = Table::new(HandleKind::Request);
         let sent = requests.insert(RequestObject::Over(status::EMPTY));
         debug_assert_eq!(sent, Some(SENT.value()));
         Objects {
-            comms: Table::new(Kind::Comm),
+            comms: Table::new(HandleKind::Comm),
             lingering: Vec::new(),
-            groups: Table::new(Kind::Group),
-            datatypes: Table::new(Kind::Datatype),
+            groups: Table::new(HandleKind::Group),
+            datatypes: Table::new(HandleKind::Datatype),
             freed_datatypes: Vec::new(),
-            ops: Table::new(Kind::Op),
+            ops: Table::new(HandleKind::Op),
             requests,
-            persistent: Table::new(Kind::Persistent),
-            messages: Table::new(Kind::Message),
-            windows: Table::new(Kind::Win),
+            persistent: Table::new(HandleKind::Persistent),
+            messages: Table::new(HandleKind::Message),
+            windows: Table::new(HandleKind::Win),
             detached: Vec::new(),
         }
     }

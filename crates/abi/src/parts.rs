@@ -27,7 +27,7 @@ pub(crate) struct Piece {
 
 /// The blocks of pieces in a buffer: offsets and lengths in bytes. A single block takes no memory from the
 /// heap.
-pub(crate) enum Blocks {
+pub(crate) enum BufferBlocks {
     /// A single block.
     One(Block),
     /// Any other number of blocks.
@@ -39,17 +39,17 @@ pub(crate) enum Blocks {
 pub(crate) struct Output {
     pub memory: UserMemory,
     /// Where each piece stands in `memory`.
-    pub blocks: Blocks,
+    pub blocks: BufferBlocks,
     scattered: Option<Scattered>,
 }
 
 /// Packed room of ours and the places that its bytes belong to.
 struct Scattered {
     packed: Heap,
-    places: Vec<Place>,
+    places: Vec<BufferPlace>,
 }
 
-struct Place {
+struct BufferPlace {
     memory: UserMemory,
     count: i64,
     datatype: Datatype,
@@ -59,7 +59,7 @@ struct Place {
 pub(crate) struct Input {
     pub payload: Payload<'static>,
     /// Where each piece stands in `payload`.
-    pub blocks: Blocks,
+    pub blocks: BufferBlocks,
     /// Keeps packed data of ours.
     keeps: Option<Heap>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Input {
 impl Output {
     /// The output of a rank that receives nothing.
     pub(crate) fn nothing() -> Output {
-        Output { memory: UserMemory::EMPTY, blocks: Blocks::One(Block::NOTHING), scattered: None }
+        Output { memory: UserMemory::EMPTY, blocks: BufferBlocks::One(Block::NOTHING), scattered: None }
     }
 
     /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
@@ -116,7 +116,7 @@ impl Output {
 impl Input {
     /// The input of a rank that sends nothing.
     pub(crate) fn nothing() -> Input {
-        Input { payload: Payload::EMPTY, blocks: Blocks::One(Block::NOTHING), keeps: None }
+        Input { payload: Payload::EMPTY, blocks: BufferBlocks::One(Block::NOTHING), keeps: None }
     }
 
     /// Whether the pieces of a buffer can be where they are said to be.
@@ -214,13 +214,13 @@ struct Extent {
     /// From the buffer's address to the first byte.
     low: i64,
     bytes: usize,
-    blocks: Blocks,
+    blocks: BufferBlocks,
 }
 
 impl Extent {
     fn of(buffer: *const c_void, pieces: &[Piece]) -> Result<Extent> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        let mut blocks = Blocks::of(pieces, |piece| {
+        let mut blocks = BufferBlocks::of(pieces, |piece| {
             let Stand { start, end, bytes } = Stand::of(piece)?;
             if bytes == 0 {
                 return Ok(Block::NOTHING);
@@ -267,38 +267,38 @@ impl Stand {
     }
 }
 
-impl Blocks {
-    fn of(pieces: &[Piece], block: impl FnMut(&Piece) -> Result<Block>) -> Result<Blocks> {
+impl BufferBlocks {
+    fn of(pieces: &[Piece], block: impl FnMut(&Piece) -> Result<Block>) -> Result<BufferBlocks> {
         let mut blocks = pieces.iter().map(block);
         match pieces {
-            [_] => Ok(Blocks::One(blocks.next().transpose()?.unwrap_or(Block::NOTHING))),
-            _ => Ok(Blocks::Listed(blocks.collect::<Result<_>>()?)),
+            [_] => Ok(BufferBlocks::One(blocks.next().transpose()?.unwrap_or(Block::NOTHING))),
+            _ => Ok(BufferBlocks::Listed(blocks.collect::<Result<_>>()?)),
         }
     }
 }
 
-impl Deref for Blocks {
+impl Deref for BufferBlocks {
     type Target = [Block];
 
     fn deref(&self) -> &[Block] {
         match self {
-            Blocks::One(block) => std::slice::from_ref(block),
-            Blocks::Listed(blocks) => blocks,
+            BufferBlocks::One(block) => std::slice::from_ref(block),
+            BufferBlocks::Listed(blocks) => blocks,
         }
     }
 }
 
-impl DerefMut for Blocks {
+impl DerefMut for BufferBlocks {
     fn deref_mut(&mut self) -> &mut [Block] {
         match self {
-            Blocks::One(block) => std::slice::from_mut(block),
-            Blocks::Listed(blocks) => blocks,
+            BufferBlocks::One(block) => std::slice::from_mut(block),
+            BufferBlocks::Listed(blocks) => blocks,
         }
     }
 }
 
 /// Room for the packed pieces, one behind the other, and where each stands there.
-fn packed_room(pieces: &[Piece]) -> Result<(Heap, Blocks)> {
+fn packed_room(pieces: &[Piece]) -> Result<(Heap, BufferBlocks)> {
     let blocks = behind_each_other(pieces)?;
     Ok((pooled(blocks.iter().map(|block| block.bytes).sum()), blocks))
 }
@@ -317,19 +317,19 @@ fn place_of(piece: &Piece) -> Result<(isize, usize)> {
     Ok(((piece.offset + span.start) as isize, span.bytes as usize))
 }
 
-fn places(buffer: Received, pieces: &[Piece]) -> Result<Vec<Place>> {
+fn places(buffer: Received, pieces: &[Piece]) -> Result<Vec<BufferPlace>> {
     let place = |piece: &Piece| {
         let (offset, bytes) = place_of(piece)?;
         let memory = buffer.memory(offset, bytes);
-        Ok(Place { memory, count: piece.count, datatype: Datatype::clone(&piece.datatype) })
+        Ok(BufferPlace { memory, count: piece.count, datatype: Datatype::clone(&piece.datatype) })
     };
     pieces.iter().map(place).collect()
 }
 
 /// Blocks for pieces that are packed one behind the other.
-fn behind_each_other(pieces: &[Piece]) -> Result<Blocks> {
+fn behind_each_other(pieces: &[Piece]) -> Result<BufferBlocks> {
     let mut offset = 0;
-    Blocks::of(pieces, |piece| {
+    BufferBlocks::of(pieces, |piece| {
         let bytes = bytes_of(piece.count, &piece.datatype)?;
         let block = Block { offset, bytes };
         offset += bytes;

@@ -23,7 +23,7 @@ pub(crate) fn check(buffer: *const c_void, count: i64, datatype: &Datatype, acce
     let wrong = |error: datatype::DatatypeError| Error::new(Class::Count, error.to_string());
     let span = datatype.span(count).map_err(wrong)?;
     let start = buffer.addr().wrapping_add(span.start as usize);
-    let mut blocks = Blocks { parts: Vec::new() };
+    let mut blocks = ReachedBlocks { parts: Vec::new() };
     let packed = datatype.packed_bytes(count).map_err(wrong)?;
     datatype::each_block(datatype, count, 0..packed, &mut |offset, bytes| {
         blocks.add(start.wrapping_add(offset), bytes);
@@ -40,11 +40,11 @@ pub(crate) fn check(buffer: *const c_void, count: i64, datatype: &Datatype, acce
 }
 
 /// Parts of memory, those that touch as one.
-struct Blocks {
+struct ReachedBlocks {
     parts: Vec<Range<usize>>,
 }
 
-impl Blocks {
+impl ReachedBlocks {
     fn add(&mut self, start: usize, bytes: usize) {
         let end = start.wrapping_add(bytes);
         match self.parts.last_mut() {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn parts_that_touch_are_one_and_must_lie_in_one_place() {
-        let mut blocks = Blocks { parts: Vec::new() };
+        let mut blocks = ReachedBlocks { parts: Vec::new() };
         [(10, 5), (15, 5), (40, 2)].into_iter().for_each(|(start, bytes)| blocks.add(start, bytes));
         assert_eq!(blocks.parts, [10..20, 40..42]);
         assert!(blocks.lie_in(&[0..30, 40..50], "it").is_ok());

@@ -20,7 +20,7 @@ use weft::{Class, Communicator, Error, Result};
 use crate::bodies::completion;
 use crate::bodies::persistent::Persistent;
 use crate::generated::constants::*;
-use crate::handles::Kind;
+use crate::handles::HandleKind;
 use crate::objects::{Held, Objects, RequestObject};
 use crate::state::{Runtime, too_many};
 use crate::status;
@@ -29,7 +29,7 @@ use crate::types::*;
 
 /// The request of every send, and every collective operation, that was over when it was begun. All of them
 /// end alike, so one serves them all; it stays in the table for ever.
-pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(Kind::Request));
+pub(crate) const SENT: MPI_Request = MPI_Request::from_value(table::first(HandleKind::Request));
 
 /// The part of a request that is needed to look whether it is over.
 pub(crate) enum Look {
@@ -52,20 +52,20 @@ pub(crate) struct Taken {
 /// The handle of a usual receive; `None` where its place is beyond what a handle can say.
 #[inline(always)]
 pub(crate) fn receive_handle(id: RequestId) -> Option<MPI_Request> {
-    table::value_of(Kind::Receive, id.index(), id.generation()).map(MPI_Request::from_value)
+    table::value_of(HandleKind::Receive, id.index(), id.generation()).map(MPI_Request::from_value)
 }
 
 /// The receive that a handle of this kind names, whether it is there or not.
 #[inline(always)]
 pub(crate) fn named_receive(request: MPI_Request) -> Option<RequestId> {
-    let (index, generation) = table::place_of(Kind::Receive, request.value())?;
+    let (index, generation) = table::place_of(HandleKind::Receive, request.value())?;
     Some(RequestId::new(index, generation))
 }
 
 /// Whether the handle is one that stays when its operation is over.
 #[inline]
 pub(crate) fn is_persistent(request: MPI_Request) -> bool {
-    table::place_of(Kind::Persistent, request.value()).is_some()
+    table::place_of(HandleKind::Persistent, request.value()).is_some()
 }
 
 /// The value that the program's handle has when its operation is over: a persistent request stays, any other
@@ -210,11 +210,11 @@ impl Runtime {
 
     /// The living request whose handle has that integer.
     pub(crate) fn request_by_integer(&self, integer: usize) -> Option<usize> {
-        if let Some((index, _)) = table::place_of(Kind::Receive, integer) {
+        if let Some((index, _)) = table::place_of(HandleKind::Receive, integer) {
             let id = self.process().lent_at(index)?;
             return receive_handle(id).map(MPI_Request::value);
         }
-        if table::place_of(Kind::Persistent, integer).is_some() {
+        if table::place_of(HandleKind::Persistent, integer).is_some() {
             return self.objects().persistent.by_integer(integer);
         }
         self.objects().requests.by_integer(integer)

@@ -15,7 +15,7 @@ use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank
 pub(crate) use self::exit::exit;
 use self::exit::{exit_after, failing};
 pub(crate) use self::usual::{usual_comm, usual_kept, usual_world};
-use crate::bodies::buffered::Slot;
+use crate::bodies::buffered::AttachedSlot;
 use crate::calls;
 use crate::entry::Target;
 use crate::errors::{finish, raise};
@@ -39,7 +39,7 @@ pub(crate) struct Runtime {
     objects: Lock<Objects>,
     model: OnceLock<WorldModel>,
     /// The buffer that the program has attached to the process, if any (`MPI_Buffer_attach`).
-    pub buffer: Slot,
+    pub buffer: AttachedSlot,
 }
 
 /// The communicators of the world and of this process alone, since a recovery has replaced the ones that the
@@ -277,7 +277,7 @@ fn join(threads: Threads) -> Result<&'static Runtime> {
         session: Mutex::new(Some(session)),
         objects: Lock::new(threads, Objects::new()),
         model: OnceLock::new(),
-        buffer: Slot::default(),
+        buffer: AttachedSlot::default(),
     };
     Ok(RUNTIME.get_or_init(|| runtime))
 }

@@ -4,11 +4,11 @@
 //! billion others were freed on the same place). A handle of another class has another kind, and one that was
 //! made up has neither. None of them is dereferenced, so none can do harm.
 
-use crate::handles::{INTEGER_MASK, Kind, PREDEFINED_END};
+use crate::handles::{HandleKind, INTEGER_MASK, PREDEFINED_END};
 
 /// Objects of one class, by handle value.
 pub(crate) struct Table<T> {
-    kind: Kind,
+    kind: HandleKind,
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
     /// How many objects there may be.
@@ -21,7 +21,7 @@ struct Entry<T> {
 }
 
 impl<T> Table<T> {
-    pub(crate) const fn new(kind: Kind) -> Table<T> {
+    pub(crate) const fn new(kind: HandleKind) -> Table<T> {
         Table { kind, entries: Vec::new(), free: Vec::new(), most: OBJECTS_MAX }
     }
 
@@ -105,26 +105,26 @@ impl<T> Table<T> {
 }
 
 /// The handle of the first object of a class that was ever added.
-pub(crate) const fn first(kind: Kind) -> usize {
+pub(crate) const fn first(kind: HandleKind) -> usize {
     value(kind, 0, 0)
 }
 
 /// The handle of a class for an object that is kept elsewhere, under an index and a generation; `None` where
 /// the index is beyond what a handle can say.
 #[inline(always)]
-pub(crate) fn value_of(kind: Kind, index: u32, generation: u32) -> Option<usize> {
+pub(crate) fn value_of(kind: HandleKind, index: u32, generation: u32) -> Option<usize> {
     if index < OBJECTS_MAX { Some(value(kind, index, generation)) } else { None }
 }
 
 /// Index and generation of a handle of [`value_of`]; `None` for those of other classes.
 #[inline(always)]
-pub(crate) fn place_of(kind: Kind, value: usize) -> Option<(u32, u32)> {
+pub(crate) fn place_of(kind: HandleKind, value: usize) -> Option<(u32, u32)> {
     let (low, generation) = (value as u32, (value >> 32) as u32);
     let index = low.wrapping_sub((kind as u32 + 1) << 27).wrapping_sub(PREDEFINED_END as u32);
     if index < OBJECTS_MAX { Some((index, generation)) } else { None }
 }
 
-const fn value(kind: Kind, index: u32, generation: u32) -> usize {
+const fn value(kind: HandleKind, index: u32, generation: u32) -> usize {
     (generation as usize) << 32 | (kind as usize + 1) << 27 | (index as usize + PREDEFINED_END)
 }
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn handles_find_their_object_until_it_is_freed() {
-        let mut table = Table::new(Kind::Comm);
+        let mut table = Table::new(HandleKind::Comm);
         let first = table.insert("first").unwrap();
         let second = table.insert("second").unwrap();
         assert_eq!((table.find(first), table.find(second)), (Some(&"first"), Some(&"second")));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_place_comes_back() {
-        let mut table = Table { most: 2, ..Table::new(Kind::Request) };
+        let mut table = Table { most: 2, ..Table::new(HandleKind::Request) };
         let handles = ["first", "second"].map(|object| table.try_insert(object).unwrap());
         assert_eq!(table.try_insert("third"), Err("third"));
         table.remove(handles[0]);
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn foreign_and_invented_handles_find_nothing() {
-        let mut comms = Table::new(Kind::Comm);
-        let mut groups = Table::new(Kind::Group);
+        let mut comms = Table::new(HandleKind::Comm);
+        let mut groups = Table::new(HandleKind::Group);
         let comm = comms.insert(()).unwrap();
         let group = groups.insert(()).unwrap();
         for value in [group, 0, 1, 256, PREDEFINED_END, usize::MAX, comm + 1, comm | 1 << 31, comm | 1 << 63]
@@ -176,21 +176,21 @@ mod tests {
     #[test]
     fn what_is_kept_elsewhere_has_handles_of_its_own() {
         for (index, generation) in [(0, 0), (7, 9), (OBJECTS_MAX - 1, u32::MAX)] {
-            let value = value_of(Kind::Receive, index, generation).unwrap();
-            assert_eq!(place_of(Kind::Receive, value), Some((index, generation)));
-            assert_eq!(place_of(Kind::Request, value), None);
-            assert_eq!(place_of(Kind::Receive, value | 1 << 31), None);
-            assert_eq!(Table::<()>::new(Kind::Request).place(value), None);
+            let value = value_of(HandleKind::Receive, index, generation).unwrap();
+            assert_eq!(place_of(HandleKind::Receive, value), Some((index, generation)));
+            assert_eq!(place_of(HandleKind::Request, value), None);
+            assert_eq!(place_of(HandleKind::Receive, value | 1 << 31), None);
+            assert_eq!(Table::<()>::new(HandleKind::Request).place(value), None);
         }
-        assert_eq!(value_of(Kind::Receive, OBJECTS_MAX, 0), None);
-        for value in [0, 1, PREDEFINED_END, first(Kind::Request), first(Kind::Win), usize::MAX] {
-            assert_eq!(place_of(Kind::Receive, value), None, "{value:#x}");
+        assert_eq!(value_of(HandleKind::Receive, OBJECTS_MAX, 0), None);
+        for value in [0, 1, PREDEFINED_END, first(HandleKind::Request), first(HandleKind::Win), usize::MAX] {
+            assert_eq!(place_of(HandleKind::Receive, value), None, "{value:#x}");
         }
     }
 
     #[test]
     fn integers_lead_back_to_living_handles_only() {
-        let mut table = Table::new(Kind::Op);
+        let mut table = Table::new(HandleKind::Op);
         let handle = table.insert(()).unwrap();
         table.remove(handle);
         let handle = table.insert(()).unwrap();

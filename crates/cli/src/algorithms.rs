@@ -20,33 +20,33 @@ use crate::parts;
 #[derive(Debug, Subcommand)]
 pub enum Operation {
     /// How a barrier goes
-    Barrier(Asked),
+    Barrier(AlgorithmRequest),
     /// How a vector of that length goes from one rank to all
-    Bcast(Asked),
+    Bcast(AlgorithmRequest),
     /// How a block of that length comes from each rank to one
-    Gather(Asked),
+    Gather(AlgorithmRequest),
     /// How a block of that length goes to each rank from one
-    Scatter(Asked),
+    Scatter(AlgorithmRequest),
     /// How a block of that length goes from each rank to all
-    Allgather(Asked),
+    Allgather(AlgorithmRequest),
     /// How a block of that length goes from each rank to each
-    Alltoall(Asked),
+    Alltoall(AlgorithmRequest),
     /// How vectors of that length are reduced to one rank
-    Reduce(Asked),
+    Reduce(AlgorithmRequest),
     /// How vectors of that length are reduced to all ranks
-    Allreduce(Asked),
+    Allreduce(AlgorithmRequest),
     /// How a block of that length is reduced to each rank
     #[command(name = "reduce_scatter", alias = "reduce-scatter")]
-    ReduceScatter(Asked),
+    ReduceScatter(AlgorithmRequest),
     /// How vectors of that length are reduced up to each rank
-    Scan(Asked),
+    Scan(AlgorithmRequest),
     /// How vectors of that length are reduced up to before each rank
-    Exscan(Asked),
+    Exscan(AlgorithmRequest),
 }
 
 /// What is asked about it.
 #[derive(Debug, Args)]
-pub struct Asked {
+pub struct AlgorithmRequest {
     /// How many bytes, as 8, 64k or 1MiB
     #[arg(value_name = "BYTES", default_value = "0", value_parser = bytes)]
     bytes: usize,
@@ -134,7 +134,7 @@ pub fn show(operation: &Operation) -> Done {
 }
 
 /// Where the ranks sit, as asked; nothing where all sit together.
-fn seats(asked: &Asked) -> Result<Option<Hierarchy>, Box<dyn Error>> {
+fn seats(asked: &AlgorithmRequest) -> Result<Option<Hierarchy>, Box<dyn Error>> {
     let (ranks, nodes) = (asked.ranks, asked.nodes.min(asked.ranks));
     let machine = asked.machine.as_deref().map(Machine::described).transpose();
     let machine = machine.map_err(|error| format!("--machine: {error}\n  {}", error.remedy()))?;
@@ -253,10 +253,11 @@ fn origins(config: &Config, costs: &Costs) -> String {
 }
 
 impl Operation {
-    fn described(&self) -> (&Asked, Collective) {
-        let rooted = |asked: &Asked| Rooted { root: Rank(asked.root), bytes: asked.bytes, in_place: false };
-        let each = |asked: &Asked| Each { bytes: asked.bytes, in_place: false };
-        let reduction = |asked: &Asked| {
+    fn described(&self) -> (&AlgorithmRequest, Collective) {
+        let rooted =
+            |asked: &AlgorithmRequest| Rooted { root: Rank(asked.root), bytes: asked.bytes, in_place: false };
+        let each = |asked: &AlgorithmRequest| Each { bytes: asked.bytes, in_place: false };
+        let reduction = |asked: &AlgorithmRequest| {
             let element_bytes = asked.element as usize;
             let operator = Operator { element_bytes, commutative: !asked.ordered };
             Reduction { count: asked.bytes.div_ceil(element_bytes), operator, in_place: false }
@@ -280,7 +281,7 @@ impl Operation {
 }
 
 fn explain(
-    asked: &Asked,
+    asked: &AlgorithmRequest,
     collective: &Collective,
     shape: &Shape,
     seats: Option<&Hierarchy>,
@@ -341,7 +342,11 @@ fn explain(
 
 /// How blocking operations on one node go by no schedule, if they do. Those whose order of operands matters
 /// have operators of the program, which go by messages.
-fn through_memory(asked: &Asked, collective: &Collective, shape: &Shape) -> Option<SegmentAlgorithm> {
+fn through_memory(
+    asked: &AlgorithmRequest,
+    collective: &Collective,
+    shape: &Shape,
+) -> Option<SegmentAlgorithm> {
     let setting = ChoiceInputs {
         here: shape.rank(),
         size: shape.size(),
@@ -392,7 +397,7 @@ fn predict(shape: &Shape, schedule: impl Fn(&Shape) -> Option<Schedule>) -> Opti
     Some(forecast(&schedules?, shape, &shape.guide().costs))
 }
 
-fn steps(text: &mut String, asked: &Asked, schedule: &Schedule) {
+fn steps(text: &mut String, asked: &AlgorithmRequest, schedule: &Schedule) {
     let shown = if asked.all_steps { usize::MAX } else { STEPS_SHOWN };
     let _ = writeln!(text, "Rank {}: {}", asked.rank, schedule.algorithm);
     let (count, scratch) = (schedule.steps.len(), schedule.scratch_bytes);
@@ -438,11 +443,11 @@ const STEPS_SHOWN: usize = 24;
 mod tests {
     use super::*;
 
-    fn asked(bytes: usize, ranks: u32) -> Asked {
+    fn asked(bytes: usize, ranks: u32) -> AlgorithmRequest {
         let by = None;
         let (nodes, packages, machine, rank, root, element) = (1, 1, None, 0, 0, 8);
         let (shared_cores, ordered, all_steps) = (false, false, false);
-        Asked {
+        AlgorithmRequest {
             bytes,
             ranks,
             nodes,
@@ -498,7 +503,8 @@ mod tests {
     #[test]
     fn packages_count_where_crossing_them_costs_more() {
         let on_packages = |costs: Costs, shared_cores: bool| {
-            let operation = Operation::Bcast(Asked { packages: 2, shared_cores, ..asked(1 << 20, 32) });
+            let operation =
+                Operation::Bcast(AlgorithmRequest { packages: 2, shared_cores, ..asked(1 << 20, 32) });
             let (asked, collective) = operation.described();
             let cores = if shared_cores { Cores::Shared } else { Cores::Own };
             let guide = Box::leak(Box::new(TuningConfig::new(costs, weft::collectives::Forced::NOTHING)));
@@ -520,7 +526,7 @@ mod tests {
     fn a_machine_is_described_with_its_levels() {
         let told = |ranks: u32, nodes: u32, machine: &str| {
             let machine = Some(machine.to_owned());
-            let operation = Operation::Bcast(Asked { machine, nodes, ..asked(1 << 20, ranks) });
+            let operation = Operation::Bcast(AlgorithmRequest { machine, nodes, ..asked(1 << 20, ranks) });
             let (asked, collective) = operation.described();
             let costs = "weft costs 1;package 400 0.5 8192 1200 0.2;cache 250 0.3 8192 1200 0.1";
             let forced = weft::collectives::Forced::NOTHING;
@@ -550,7 +556,7 @@ mod tests {
 
     #[test]
     fn another_algorithm_may_be_looked_at() {
-        let by = |name: &str| Operation::Bcast(Asked { by: Some(name.to_owned()), ..asked(8, 4) });
+        let by = |name: &str| Operation::Bcast(AlgorithmRequest { by: Some(name.to_owned()), ..asked(8, 4) });
         assert!(text(&by("scatter-ring"), "").contains("Rank 0: bcast by scatter and ring"));
         let operation = by("ring");
         let (asked, collective) = operation.described();

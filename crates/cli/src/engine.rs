@@ -23,7 +23,7 @@ mod translate;
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LauncherPlace {
     /// To this host. The number is that of the ranks where the command line gives none.
     Here(Option<u32>),
     /// To an engine, for these hosts; for the hosts of the allocation where the list is empty.
@@ -106,16 +106,16 @@ impl Surroundings {
 }
 
 /// Decides where a job goes; `is_here` tells whether a host is this one.
-pub fn place(named: Vec<Host>, around: &Surroundings, is_here: &dyn Fn(&str) -> bool) -> Place {
+pub fn place(named: Vec<Host>, around: &Surroundings, is_here: &dyn Fn(&str) -> bool) -> LauncherPlace {
     let are_here = |hosts: &[Host]| hosts.iter().all(|host| is_here(&host.name));
     match () {
-        () if !named.is_empty() && are_here(&named) => Place::Here(hosts::slots(&named)),
-        () if !named.is_empty() => Place::Elsewhere(named),
+        () if !named.is_empty() && are_here(&named) => LauncherPlace::Here(hosts::slots(&named)),
+        () if !named.is_empty() => LauncherPlace::Elsewhere(named),
         // A rank, or a task of Slurm, that starts a job of its own has this host for it.
-        () if around.is_rank => Place::Here(None),
-        () if around.slurm_nodes.is_some_and(|nodes| nodes > 1) => Place::Elsewhere(Vec::new()),
-        () if !are_here(&around.pbs_hosts) => Place::Elsewhere(around.pbs_hosts.clone()),
-        () => Place::Here(None),
+        () if around.is_rank => LauncherPlace::Here(None),
+        () if around.slurm_nodes.is_some_and(|nodes| nodes > 1) => LauncherPlace::Elsewhere(Vec::new()),
+        () if !are_here(&around.pbs_hosts) => LauncherPlace::Elsewhere(around.pbs_hosts.clone()),
+        () => LauncherPlace::Here(None),
     }
 }
 

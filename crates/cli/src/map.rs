@@ -47,7 +47,7 @@ pub struct Map {
 }
 
 /// What an option means.
-struct Asked {
+struct MapRequest {
     grid: Grid,
     nodes: Sizes,
     stencil: Stencil,
@@ -61,7 +61,7 @@ type Answer<T> = Result<T, Box<dyn Error>>;
 /// # Errors
 /// Which option is wrong and what to give instead; a picture that cannot be written.
 pub fn show(options: &Map) -> Answer<()> {
-    let asked = Asked::of(options)?;
+    let asked = MapRequest::of(options)?;
     let mapping = map(&asked.grid, &asked.stencil, &asked.placement)?;
     if let Some(file) = &options.svg {
         let picture = picture::draw(&asked.grid, &asked.placement, &mapping).ok_or_else(|| {
@@ -83,8 +83,8 @@ pub fn show(options: &Map) -> Answer<()> {
     }
 }
 
-impl Asked {
-    fn of(options: &Map) -> Answer<Asked> {
+impl MapRequest {
+    fn of(options: &Map) -> Answer<MapRequest> {
         let dims = numbers("--dims", &options.dims, 'x', "extents as 50x48")?;
         let periods = match &options.periods {
             Some(text) => periods(text, dims.len())?,
@@ -107,7 +107,7 @@ impl Asked {
         }
         let stencil = stencil(&options.stencil, dims.len())?;
         let placement = placement(options.machine.as_deref(), &nodes)?;
-        Ok(Asked { grid, nodes, stencil, placement })
+        Ok(MapRequest { grid, nodes, stencil, placement })
     }
 }
 
@@ -209,7 +209,7 @@ fn placement(machine: Option<&str>, nodes: &Sizes) -> Answer<Placement> {
 }
 
 /// A table for people.
-fn text(options: &Map, asked: &Asked, mapping: &Mapping) -> String {
+fn text(options: &Map, asked: &MapRequest, mapping: &Mapping) -> String {
     let rings = asked.grid.periods().iter().filter(|&&is_ring| is_ring).count();
     let rings = match rings {
         0 => String::new(),
@@ -268,7 +268,7 @@ fn story(mapping: &Mapping) -> String {
 }
 
 /// One object on one line. The coordinates come in the order of places; `null` for a place that gets no cell.
-fn write_json(out: &mut dyn std::io::Write, asked: &Asked, mapping: &Mapping) -> std::io::Result<()> {
+fn write_json(out: &mut dyn std::io::Write, asked: &MapRequest, mapping: &Mapping) -> std::io::Result<()> {
     let (before, after) = (mapping.before(), mapping.after());
     let levels: serde_json::Map<String, serde_json::Value> = before
         .levels()

@@ -20,7 +20,7 @@ use weft::launch::{FailureLogWriter, LivenessDescriptors, WaitStatesReader};
 use crate::options::Input;
 use crate::output::{Lines, Route};
 use crate::plan::Plan;
-use crate::spawn::{self, Handed};
+use crate::spawn::{self, InheritedDescriptors};
 
 /// A started rank.
 #[derive(Debug)]
@@ -170,7 +170,10 @@ pub fn start(plan: &Plan, rank: u32, shared: &Shared, again: Option<&str>) -> io
         .chain(wait_states)
         .collect();
     let cpus = plan.binding.as_ref().map(|sets| sets[rank as usize]);
-    let child = spawn::start(&mut command, Handed { descriptors, cpus, files_limit: shared.files_limit })?;
+    let child = spawn::start(
+        &mut command,
+        InheritedDescriptors { descriptors, cpus, files_limit: shared.files_limit },
+    )?;
     Ok(RankProcess { pid: Pid::from_child(&child), manager: Some(ours), streams })
 }
 

@@ -24,7 +24,7 @@ pub enum Forked {
 
 /// The descriptors, cpus and limits that a rank's process gets beside its command.
 #[derive(Debug)]
-pub struct Handed<'a> {
+pub struct InheritedDescriptors<'a> {
     /// Descriptors that stay open across exec, under the numbers they have here.
     pub descriptors: Vec<BorrowedFd<'a>>,
     /// The cpus that the process may run on; `None` is all cpus of this process.
@@ -49,10 +49,10 @@ pub fn fork() -> io::Result<Forked> {
 ///
 /// The kernel ties the child to the *thread* that starts it, which must therefore live as long as the child
 /// is to.
-pub fn start(command: &mut Command, handed: Handed<'_>) -> io::Result<Child> {
+pub fn start(command: &mut Command, handed: InheritedDescriptors<'_>) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     let numbers: Vec<RawFd> = handed.descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-    let Handed { cpus, files_limit, .. } = handed;
+    let InheritedDescriptors { cpus, files_limit, .. } = handed;
     let before_exec = move || {
         unblock_signals()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -194,8 +194,8 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
 
-    fn handed(descriptors: Vec<BorrowedFd<'_>>, cpus: Option<CpuSet>) -> Handed<'_> {
-        Handed { descriptors, cpus, files_limit: getrlimit(Resource::Nofile) }
+    fn handed(descriptors: Vec<BorrowedFd<'_>>, cpus: Option<CpuSet>) -> InheritedDescriptors<'_> {
+        InheritedDescriptors { descriptors, cpus, files_limit: getrlimit(Resource::Nofile) }
     }
 
     #[test]

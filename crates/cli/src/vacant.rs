@@ -48,14 +48,14 @@ impl fmt::Display for Unbound {
 pub struct Occupancy {
     choice: Choice,
     cores: Vec<Core>,
-    states: Vec<State>,
+    states: Vec<CpuState>,
     /// Threads of others that run or could run, on which cores nobody has looked at.
     elsewhere: usize,
 }
 
 /// How a core is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CpuState {
     /// Nobody uses it.
     Free,
     /// Another job holds it.
@@ -76,10 +76,10 @@ impl Occupancy {
         // All of its cpus are tried, also where the first is not to be had: so that nobody else gets half of
         // a core.
         let take = |core: &Core| match core.cpus().iter().filter(|cpu| !choice.take(**cpu)).count() {
-            0 => State::Free,
-            _ => State::Taken,
+            0 => CpuState::Free,
+            _ => CpuState::Taken,
         };
-        let states: Vec<State> = cores.iter().map(take).collect();
+        let states: Vec<CpuState> = cores.iter().map(take).collect();
         let mut occupancy = Occupancy { choice, cores, states, elsewhere: 0 };
         if minds_others && needed <= occupancy.free() {
             occupancy.look_for_others(host, needed);
@@ -102,15 +102,15 @@ impl Occupancy {
         }
         let busy = host.busy_cpus(SPAN);
         for (core, state) in self.cores.iter().zip(&mut self.states) {
-            if *state == State::Free && core.cpus().iter().any(|cpu| busy.contains(*cpu)) {
-                *state = State::Busy;
+            if *state == CpuState::Free && core.cpus().iter().any(|cpu| busy.contains(*cpu)) {
+                *state = CpuState::Busy;
             }
         }
     }
 
     /// How many cores nobody uses.
     pub fn free(&self) -> usize {
-        count(&self.states, State::Free).saturating_sub(self.elsewhere)
+        count(&self.states, CpuState::Free).saturating_sub(self.elsewhere)
     }
 
     /// The cpus of the cores that nobody uses, or how many there are at most.
@@ -143,7 +143,7 @@ impl Occupancy {
 /// squeezed.
 fn by_default(
     cores: &[Core],
-    states: &[State],
+    states: &[CpuState],
     elsewhere: usize,
     ranks: u32,
     threads: usize,
@@ -159,7 +159,7 @@ fn by_default(
     if let Some(sets) = cores::share_out(&free, ranks, each) {
         return Ok(sets);
     }
-    let (taken, busy) = (count(states, State::Taken), count(states, State::Busy) + elsewhere);
+    let (taken, busy) = (count(states, CpuState::Taken), count(states, CpuState::Busy) + elsewhere);
     match (taken, busy) {
         (0, 0) => cores::share_evenly(cores, ranks).ok_or(Unbound::Uneven { ranks, cores: cores.len() }),
         _ => Err(Unbound::Occupied { ranks, cores: cores.len(), taken, busy: busy.min(cores.len()) }),
@@ -186,12 +186,12 @@ fn is_all_of(cores: &[Core], host: &Host) -> bool {
     host.online().is_some_and(|online| online.len() == cpus)
 }
 
-fn free_of(cores: &[Core], states: &[State]) -> Vec<Core> {
-    let free = cores.iter().zip(states).filter(|(_, state)| **state == State::Free);
+fn free_of(cores: &[Core], states: &[CpuState]) -> Vec<Core> {
+    let free = cores.iter().zip(states).filter(|(_, state)| **state == CpuState::Free);
     free.map(|(core, _)| core.clone()).collect()
 }
 
-fn count(states: &[State], wanted: State) -> usize {
+fn count(states: &[CpuState], wanted: CpuState) -> usize {
     states.iter().filter(|state| **state == wanted).count()
 }
 
@@ -202,7 +202,7 @@ const SPAN: Duration = Duration::from_millis(25);
 
 #[cfg(test)]
 mod tests {
-    use super::State::{Busy, Free, Taken};
+    use super::CpuState::{Busy, Free, Taken};
     use super::*;
 
     /// Two cpus each, the second hardware threads behind the first ones of all.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn chosen(
-        states: &[State],
+        states: &[CpuState],
         elsewhere: usize,
         ranks: u32,
         threads: usize,

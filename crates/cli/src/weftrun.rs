@@ -13,7 +13,7 @@
 
 use std::process::ExitCode;
 
-use engine::{Handed, Place, Surroundings};
+use engine::{Handed, LauncherPlace, Surroundings};
 use options::Options;
 use plan::{NoPlan, Plan};
 
@@ -71,12 +71,12 @@ fn prepare(options: &mut Options, name: &str) -> Result<(Plan, Option<Handed>), 
     let around = Surroundings::here().map_err(wrong)?;
     let own = hosts::own_name();
     match engine::place(hosts, &around, &|host| hosts::is_here(host, &own)) {
-        Place::Here(slots) => {
+        LauncherPlace::Here(slots) => {
             options.slots = slots;
             tell_ignored(options, name);
             Ok((Plan::new(options, name.to_owned()).map_err(no_plan)?, None))
         }
-        Place::Elsewhere(hosts) => {
+        LauncherPlace::Elsewhere(hosts) => {
             let handed = engine::hand_on(options, &hosts, &around).map_err(wrong)?;
             if !options.quiet {
                 weft::tell(format_args!("{name}: handed on to: {}", engine::shown(&handed.command)));

@@ -44,4 +44,4 @@ pub use reduce::{
     ReduceError, combine_packed, reduce, reduce_eight_bytes, reduce_elements, reduce_four_bytes,
     reduce_packed,
 };
-pub use shape::{Part, Shape};
+pub use shape::{ShapePart, TypeShape};

@@ -7,7 +7,7 @@ use crate::{Datatype, DatatypeError, Field, Predefined};
 
 /// The shape of a Rust value that messages are made of: its numbers, in the order of memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
+pub enum TypeShape {
     /// A number.
     Number {
         /// What it is.
@@ -18,7 +18,7 @@ pub enum Shape {
     /// Values of one shape in a row, as an array has them.
     Row {
         /// The shape of each value.
-        of: &'static Shape,
+        of: &'static TypeShape,
         /// How many values.
         count: usize,
     },
@@ -27,26 +27,26 @@ pub enum Shape {
         /// Bytes from one record to the next.
         bytes: usize,
         /// The fields, which do not overlap.
-        fields: &'static [Part],
+        fields: &'static [ShapePart],
     },
 }
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct ShapePart {
     /// The offset of the field in the record, in bytes.
     pub offset: usize,
     /// What it is.
-    pub shape: &'static Shape,
+    pub shape: &'static TypeShape,
 }
 
-impl Shape {
+impl TypeShape {
     /// Bytes of memory that a value takes.
     #[must_use]
     pub const fn extent(&self) -> usize {
         match self {
-            Shape::Number { bytes, .. } | Shape::Record { bytes, .. } => *bytes,
-            Shape::Row { of, count } => of.extent() * *count,
+            TypeShape::Number { bytes, .. } | TypeShape::Record { bytes, .. } => *bytes,
+            TypeShape::Row { of, count } => of.extent() * *count,
         }
     }
 
@@ -54,9 +54,9 @@ impl Shape {
     #[must_use]
     pub const fn bytes(&self) -> usize {
         match self {
-            Shape::Number { bytes, .. } => *bytes,
-            Shape::Row { of, count } => of.bytes() * *count,
-            Shape::Record { fields, .. } => {
+            TypeShape::Number { bytes, .. } => *bytes,
+            TypeShape::Row { of, count } => of.bytes() * *count,
+            TypeShape::Record { fields, .. } => {
                 let (mut sum, mut at) = (0, 0);
                 while at < fields.len() {
                     sum += fields[at].shape.bytes();
@@ -72,9 +72,9 @@ impl Shape {
     #[must_use]
     pub const fn is_dense(&self) -> bool {
         match self {
-            Shape::Number { .. } => true,
-            Shape::Row { of, .. } => of.is_dense(),
-            Shape::Record { bytes, fields } => {
+            TypeShape::Number { .. } => true,
+            TypeShape::Row { of, .. } => of.is_dense(),
+            TypeShape::Record { bytes, fields } => {
                 let (mut end, mut at) = (0, 0);
                 while at < fields.len() {
                     if fields[at].offset != end || !fields[at].shape.is_dense() {
@@ -94,11 +94,11 @@ impl Datatype {
     ///
     /// # Errors
     /// Overflow of a bound or of the size, or nesting too deep.
-    pub fn of_shape(shape: &Shape) -> Result<Datatype, DatatypeError> {
+    pub fn of_shape(shape: &TypeShape) -> Result<Datatype, DatatypeError> {
         match shape {
-            Shape::Number { predefined, .. } => Ok(predefined.datatype().clone()),
-            Shape::Row { of, count } => Datatype::contiguous(*count as i64, &Datatype::of_shape(of)?),
-            Shape::Record { bytes, fields } => {
+            TypeShape::Number { predefined, .. } => Ok(predefined.datatype().clone()),
+            TypeShape::Row { of, count } => Datatype::contiguous(*count as i64, &Datatype::of_shape(of)?),
+            TypeShape::Record { bytes, fields } => {
                 let types: Result<Vec<Datatype>, DatatypeError> =
                     fields.iter().map(|field| Datatype::of_shape(field.shape)).collect();
                 let types = types?;
@@ -115,28 +115,29 @@ impl Datatype {
 mod tests {
     use super::*;
 
-    const DOUBLE: Shape = Shape::Number { predefined: Predefined::Double, bytes: 8 };
-    const SHORT: Shape = Shape::Number { predefined: Predefined::Short, bytes: 2 };
-    const PLACE: Shape = Shape::Row { of: &DOUBLE, count: 3 };
-    const ATOM: Shape = Shape::Record {
+    const DOUBLE: TypeShape = TypeShape::Number { predefined: Predefined::Double, bytes: 8 };
+    const SHORT: TypeShape = TypeShape::Number { predefined: Predefined::Short, bytes: 2 };
+    const PLACE: TypeShape = TypeShape::Row { of: &DOUBLE, count: 3 };
+    const ATOM: TypeShape = TypeShape::Record {
         bytes: 32,
-        fields: &[Part { offset: 0, shape: &SHORT }, Part { offset: 8, shape: &PLACE }],
+        fields: &[ShapePart { offset: 0, shape: &SHORT }, ShapePart { offset: 8, shape: &PLACE }],
     };
-    const DENSE: Shape = Shape::Record {
+    const DENSE: TypeShape = TypeShape::Record {
         bytes: 32,
-        fields: &[Part { offset: 0, shape: &PLACE }, Part { offset: 24, shape: &DOUBLE }],
+        fields: &[ShapePart { offset: 0, shape: &PLACE }, ShapePart { offset: 24, shape: &DOUBLE }],
     };
-    const SWAPPED: Shape = Shape::Record {
+    const SWAPPED: TypeShape = TypeShape::Record {
         bytes: 16,
-        fields: &[Part { offset: 8, shape: &DOUBLE }, Part { offset: 0, shape: &DOUBLE }],
+        fields: &[ShapePart { offset: 8, shape: &DOUBLE }, ShapePart { offset: 0, shape: &DOUBLE }],
     };
-    const LATE: Shape = Shape::Record { bytes: 16, fields: &[Part { offset: 8, shape: &DOUBLE }] };
-    const NOTHING: Shape = Shape::Record { bytes: 0, fields: &[] };
+    const LATE: TypeShape =
+        TypeShape::Record { bytes: 16, fields: &[ShapePart { offset: 8, shape: &DOUBLE }] };
+    const NOTHING: TypeShape = TypeShape::Record { bytes: 0, fields: &[] };
 
     #[test]
     fn constants_agree_with_the_compiled_datatype() {
-        const ATOMS: Shape = Shape::Row { of: &ATOM, count: 5 };
-        const NONE: Shape = Shape::Row { of: &ATOM, count: 0 };
+        const ATOMS: TypeShape = TypeShape::Row { of: &ATOM, count: 5 };
+        const NONE: TypeShape = TypeShape::Row { of: &ATOM, count: 0 };
         for (shape, dense) in [
             (DOUBLE, true),
             (PLACE, true),

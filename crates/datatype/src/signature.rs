@@ -17,11 +17,11 @@ pub(crate) struct Signature {
     external_bytes: i64,
     elements: i64,
     depth: u32,
-    shape: Shape,
+    shape: SignatureShape,
 }
 
 #[derive(Clone, Debug)]
-enum Shape {
+enum SignatureShape {
     /// `elements` of one kind; none of it when there are no bytes.
     Uniform(Predefined),
     Repeat {
@@ -37,7 +37,7 @@ impl Signature {
         external_bytes: 0,
         elements: 0,
         depth: 0,
-        shape: Shape::Uniform(Predefined::Byte),
+        shape: SignatureShape::Uniform(Predefined::Byte),
     };
 
     /// One element; a pair is two (MPI 5.0 section 5.1.11 counts elements of the type map).
@@ -55,7 +55,7 @@ impl Signature {
     fn run(predefined: Predefined, elements: i64) -> Signature {
         let bytes = elements * predefined.size();
         let external_bytes = elements * predefined.external_size();
-        Signature { bytes, external_bytes, elements, depth: 0, shape: Shape::Uniform(predefined) }
+        Signature { bytes, external_bytes, elements, depth: 0, shape: SignatureShape::Uniform(predefined) }
     }
 
     /// `count` times this; `None` on overflow.
@@ -64,8 +64,10 @@ impl Signature {
         let elements = self.elements.checked_mul(count)?;
         let (depth, shape) = match &self.shape {
             _ if count == 1 => (self.depth, self.shape.clone()),
-            Shape::Uniform(_) | Shape::Repeat { .. } => (self.depth, self.shape.clone()),
-            Shape::Sequence(_) => (self.depth + 1, Shape::Repeat { inner: Arc::clone(self) }),
+            SignatureShape::Uniform(_) | SignatureShape::Repeat { .. } => (self.depth, self.shape.clone()),
+            SignatureShape::Sequence(_) => {
+                (self.depth + 1, SignatureShape::Repeat { inner: Arc::clone(self) })
+            }
         };
         // What the larger number allowed, this one needs not check; so it is below.
         let external_bytes = self.external_bytes * count;
@@ -90,12 +92,12 @@ impl Signature {
             external_bytes: merged.iter().map(|part| part.external_bytes).sum(),
             elements: merged.iter().map(|part| part.elements).try_fold(0, sum)?,
             depth: merged.iter().map(|part| part.depth).max().unwrap_or(0) + 1,
-            shape: Shape::Sequence(merged.into()),
+            shape: SignatureShape::Sequence(merged.into()),
         })
     }
 
     fn absorbs(&self, next: &Signature) -> bool {
-        matches!((&self.shape, &next.shape), (Shape::Uniform(left), Shape::Uniform(right)) if left == right)
+        matches!((&self.shape, &next.shape), (SignatureShape::Uniform(left), SignatureShape::Uniform(right)) if left == right)
     }
 
     fn absorb(&mut self, next: &Signature) -> Option<()> {
@@ -124,9 +126,9 @@ impl Signature {
     ) -> Result<(), E> {
         match &self.shape {
             _ if self.bytes == 0 => Ok(()),
-            Shape::Uniform(predefined) => visit(*predefined, self.elements * count),
-            Shape::Repeat { inner } => inner.each_run(self.bytes / inner.bytes * count, visit),
-            Shape::Sequence(parts) => {
+            SignatureShape::Uniform(predefined) => visit(*predefined, self.elements * count),
+            SignatureShape::Repeat { inner } => inner.each_run(self.bytes / inner.bytes * count, visit),
+            SignatureShape::Sequence(parts) => {
                 (0..count).try_for_each(|_| parts.iter().try_for_each(|part| part.each_run(1, visit)))
             }
         }
@@ -144,11 +146,11 @@ impl Signature {
             return None;
         }
         match &self.shape {
-            Shape::Uniform(predefined) => whole(bytes, predefined.size()),
-            Shape::Repeat { inner } => {
+            SignatureShape::Uniform(predefined) => whole(bytes, predefined.size()),
+            SignatureShape::Repeat { inner } => {
                 Some(bytes / inner.bytes * inner.elements + inner.elements_in(bytes % inner.bytes)?)
             }
-            Shape::Sequence(parts) => elements_in_sequence(parts, bytes),
+            SignatureShape::Sequence(parts) => elements_in_sequence(parts, bytes),
         }
     }
 
@@ -159,11 +161,11 @@ impl Signature {
             return None;
         }
         match &self.shape {
-            Shape::Uniform(predefined) => Some(elements * predefined.size()),
-            Shape::Repeat { inner } => {
+            SignatureShape::Uniform(predefined) => Some(elements * predefined.size()),
+            SignatureShape::Repeat { inner } => {
                 Some(elements / inner.elements * inner.bytes + inner.bytes_of(elements % inner.elements)?)
             }
-            Shape::Sequence(parts) => bytes_of_sequence(parts, elements),
+            SignatureShape::Sequence(parts) => bytes_of_sequence(parts, elements),
         }
     }
 }

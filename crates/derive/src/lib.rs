@@ -24,9 +24,9 @@ fn expand(input: &DeriveInput) -> Result<proc_macro2::TokenStream> {
         // SAFETY: each field is a datatype, so any bytes are a value of it; nothing else is told of than the
         // fields, with the places that the compiler gives them.
         unsafe impl #generics ::weft::Datatype for #name #arguments #conditions {
-            const SHAPE: &'static ::weft::shape::Shape = &::weft::shape::Shape::Record {
+            const SHAPE: &'static ::weft::shape::TypeShape = &::weft::shape::TypeShape::Record {
                 bytes: ::core::mem::size_of::<Self>(),
-                fields: &[#(::weft::shape::Part {
+                fields: &[#(::weft::shape::ShapePart {
                     offset: ::core::mem::offset_of!(Self, #members),
                     shape: <#types as ::weft::Datatype>::SHAPE,
                 },)*],

@@ -14,7 +14,7 @@ mod weather;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::network::{Arriving, Dice, Flight, Inbox, Pulling, Shared, SharedCopy, Steps};
+use self::network::{Arriving, Dice, Flight, Inbox, Pulling, SharedCopy, SimulatedShared, Steps};
 pub use self::weather::Weather;
 use crate::{
     Brought, Cost, Exposed, Fabric, FabricError, Fault, Header, Limits, Looked, Payload, Peer, Posted,
@@ -24,7 +24,7 @@ use crate::{
 /// The network that endpoints are made of.
 #[derive(Clone)]
 pub struct Network {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SimulatedShared>>,
 }
 
 impl Network {
@@ -34,7 +34,7 @@ impl Network {
         let inboxes = (0..peers).map(|_| Inbox::default()).collect();
         let dice = Dice { state: weather.seed ^ 0x9e37_79b9_7f4a_7c15 };
         Network {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(SimulatedShared {
                 weather,
                 dice,
                 now: 0,
@@ -99,7 +99,7 @@ impl Network {
         self.hold().posted
     }
 
-    fn hold(&self) -> MutexGuard<'_, Shared> {
+    fn hold(&self) -> MutexGuard<'_, SimulatedShared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@ pub use process_manager::{Seen, Survey};
 use crate::config::Config;
 use crate::error::Result;
 pub use crate::fabrics::{
-    AddressFormat, FoundByLibfabric, LibfabricSurvey, Link, Nature, Near, Nic, PciAddress, Version,
+    AddressFormat, FoundByLibfabric, LibfabricSurvey, Link, Nature, NearDomains, Nic, PciAddress, Version,
     listening, rdma_cards, share_memory, survey_libfabric,
 };
 

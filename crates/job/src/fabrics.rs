@@ -31,7 +31,7 @@ mod unreachable;
 pub use bell::FabricsBell;
 pub(crate) use libfabric::packet_bytes;
 pub use libfabric::{
-    AddressFormat, Found as FoundByLibfabric, Link, Nature, Near, Nic, PACKET_BYTES, PACKET_VARIABLE,
+    AddressFormat, Found as FoundByLibfabric, Link, Nature, NearDomains, Nic, PACKET_BYTES, PACKET_VARIABLE,
     PciAddress, Survey as LibfabricSurvey, Version,
 };
 pub use measuring::{measure_first, measure_second};

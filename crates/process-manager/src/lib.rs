@@ -68,9 +68,9 @@ enum Kind {
     Singleton {
         store: BTreeMap<String, Vec<u8>>,
     },
-    Pmi1(pmi1::Client),
-    Pmi2(pmi2::Client),
-    Pmix(pmix::Client),
+    Pmi1(pmi1::Pmi1Client),
+    Pmi2(pmi2::Pmi2Client),
+    Pmix(pmix::PmixClient),
 }
 
 impl Manager {
@@ -102,13 +102,13 @@ impl Manager {
                 Ok(inherit(wire, socket, 0, 1, variables).unwrap_or_else(|_| Manager::singleton()))
             }
             Offer::Pmix { namespace, alone: true } => {
-                let joined = pmix::Client::start(&libraries(), &namespace);
+                let joined = pmix::PmixClient::start(&libraries(), &namespace);
                 Ok(joined.map_or_else(|_| Manager::singleton(), |client| Manager::of(Kind::Pmix(client))))
             }
             Offer::Inherited { wire, socket, rank, size } => inherit(wire, socket, rank, size, variables),
             Offer::Listening { wire, address, id } => connect(wire, &address, id, variables),
             Offer::Pmix { namespace, alone: false } => {
-                Ok(Manager::of(Kind::Pmix(pmix::Client::start(&libraries(), &namespace)?)))
+                Ok(Manager::of(Kind::Pmix(pmix::PmixClient::start(&libraries(), &namespace)?)))
             }
         }
     }
@@ -396,8 +396,8 @@ fn inherit(
         source: error.into(),
     })?;
     Ok(Manager::of(match wire {
-        Wire::One => Kind::Pmi1(pmi1::Client::start(socket, rank, size)?),
-        Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, rank, variables("PMI_JOBID").as_deref())?),
+        Wire::One => Kind::Pmi1(pmi1::Pmi1Client::start(socket, rank, size)?),
+        Wire::Two => Kind::Pmi2(pmi2::Pmi2Client::start(socket, rank, variables("PMI_JOBID").as_deref())?),
     }))
 }
 
@@ -409,8 +409,8 @@ fn connect(wire: Wire, address: &str, id: u32, variables: Variables<'_>) -> Resu
     stream.set_nodelay(true).map_err(unreachable)?;
     let socket = OwnedFd::from(stream);
     Ok(Manager::of(match wire {
-        Wire::One => Kind::Pmi1(pmi1::Client::connect(socket, id)?),
-        Wire::Two => Kind::Pmi2(pmi2::Client::start(socket, id, variables("PMI_JOBID").as_deref())?),
+        Wire::One => Kind::Pmi1(pmi1::Pmi1Client::connect(socket, id)?),
+        Wire::Two => Kind::Pmi2(pmi2::Pmi2Client::start(socket, id, variables("PMI_JOBID").as_deref())?),
     }))
 }
 

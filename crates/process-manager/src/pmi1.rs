@@ -14,7 +14,7 @@ use crate::wire::{Line, excerpt};
 
 /// A conversation with a PMI-1 server.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Pmi1Client {
     connection: Connection,
     size: u32,
     /// The name of the job's key-value space.
@@ -22,29 +22,29 @@ pub(crate) struct Client {
     value_bytes_max: usize,
 }
 
-impl Client {
+impl Pmi1Client {
     /// Starts the conversation over a connected socket.
-    pub(crate) fn start(socket: OwnedFd, rank: u32, size: u32) -> Result<Client, ExchangeError> {
+    pub(crate) fn start(socket: OwnedFd, rank: u32, size: u32) -> Result<Pmi1Client, ExchangeError> {
         let mut stream = Stream::new(socket, rank);
         stream.greet(VERSION)?;
-        Client::enter(Connection(stream), size)
+        Pmi1Client::enter(Connection(stream), size)
     }
 
     /// Starts it with a listening server, which tells rank and size to the process that it knows as `id`.
-    pub(crate) fn connect(socket: OwnedFd, id: u32) -> Result<Client, ExchangeError> {
+    pub(crate) fn connect(socket: OwnedFd, id: u32) -> Result<Pmi1Client, ExchangeError> {
         let mut stream = Stream::new(socket, id);
         stream.greet(VERSION)?;
         let mut connection = Connection(stream);
         let size = connection.introduce(id)?;
-        Client::enter(connection, size)
+        Pmi1Client::enter(connection, size)
     }
 
-    fn enter(mut connection: Connection, size: u32) -> Result<Client, ExchangeError> {
+    fn enter(mut connection: Connection, size: u32) -> Result<Pmi1Client, ExchangeError> {
         let maxes = connection.ask("get_maxes", "", "maxes")?;
         let value_bytes_max = maxes.read(|line| line.number("vallen_max"))?;
         let space = connection.ask("get_my_kvsname", "", "my_kvsname")?;
         let space = space.read(|line| line.field("kvsname").map(str::to_owned))?;
-        Ok(Client { connection, size, space, value_bytes_max })
+        Ok(Pmi1Client { connection, size, space, value_bytes_max })
     }
 
     pub(crate) fn rank(&self) -> u32 {
@@ -139,7 +139,7 @@ impl Client {
 struct Connection(Stream);
 
 /// An answer of the command that was expected.
-struct Answer {
+struct Pmi1Answer {
     bytes: Vec<u8>,
     rank: u32,
     request: &'static str,
@@ -167,7 +167,12 @@ impl Connection {
         }
     }
 
-    fn ask(&mut self, request: &'static str, fields: &str, answer: &str) -> Result<Answer, ExchangeError> {
+    fn ask(
+        &mut self,
+        request: &'static str,
+        fields: &str,
+        answer: &str,
+    ) -> Result<Pmi1Answer, ExchangeError> {
         self.send(request, fields)?;
         self.answer(request, answer)
     }
@@ -176,14 +181,14 @@ impl Connection {
         self.0.send(request, format!("cmd={request}{fields}\n").as_bytes())
     }
 
-    fn answer(&mut self, request: &'static str, expected: &str) -> Result<Answer, ExchangeError> {
-        let answer = Answer { bytes: self.0.line(request)?, rank: self.0.rank, request };
+    fn answer(&mut self, request: &'static str, expected: &str) -> Result<Pmi1Answer, ExchangeError> {
+        let answer = Pmi1Answer { bytes: self.0.line(request)?, rank: self.0.rank, request };
         let command = answer.read(|line| line.field("cmd").map(str::to_owned))?;
         if command == expected { Ok(answer) } else { Err(answer.garbled()) }
     }
 }
 
-impl Answer {
+impl Pmi1Answer {
     fn read<T>(&self, reader: impl FnOnce(Line<'_>) -> Option<T>) -> Result<T, ExchangeError> {
         Line::new(&self.bytes).and_then(reader).ok_or_else(|| self.garbled())
     }
@@ -197,12 +202,12 @@ impl Answer {
     }
 
     fn refused(&self) -> ExchangeError {
-        let Answer { rank, request, .. } = *self;
+        let Pmi1Answer { rank, request, .. } = *self;
         ExchangeError::Refused { rank, request, answer: excerpt(&self.bytes) }
     }
 
     fn garbled(&self) -> ExchangeError {
-        let Answer { rank, request, .. } = *self;
+        let Pmi1Answer { rank, request, .. } = *self;
         ExchangeError::Garbled { rank, request, answer: excerpt(&self.bytes) }
     }
 }

@@ -120,9 +120,9 @@ fn a_refusal_is_told_with_the_answer() {
 const SHORT: Duration = Duration::from_millis(5);
 
 /// A server that keeps rank 0 waiting at the fence until it is told to go on.
-fn shut_fence() -> (Client, Sender<()>, JoinHandle<()>) {
+fn shut_fence() -> (Pmi1Client, Sender<()>, JoinHandle<()>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let client = Client {
+    let client = Pmi1Client {
         connection: Connection(Stream::new(ours.into(), 0)),
         size: 2,
         space: String::new(),
@@ -235,7 +235,7 @@ fn every_line_fits_the_smallest_server() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     for space in ["7.0", &"s".repeat(255)] {
         let connection = Connection(Stream::new(OwnedFd::from(ours.try_clone().unwrap()), 0));
-        let client = Client { connection, size: 1, space: space.to_owned(), value_bytes_max: 1024 };
+        let client = Pmi1Client { connection, size: 1, space: space.to_owned(), value_bytes_max: 1024 };
         let key = job_key(&"k".repeat(KEY_BYTES_MAX), u32::MAX);
         for (key, text) in segments::cut(&key, &[7; 100_000], client.text_bytes_max()) {
             let line = format!("cmd=put kvsname={space} key={key} value={text}\n");

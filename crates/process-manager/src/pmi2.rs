@@ -19,20 +19,20 @@ use crate::wire::excerpt;
 
 /// A conversation with a PMI-2 server.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Pmi2Client {
     stream: Stream,
     size: u32,
     appnum: Option<u32>,
     job: String,
 }
 
-impl Client {
+impl Pmi2Client {
     /// Starts the conversation over a connected socket, as the rank that the environment tells; `job` is the
     /// name that some servers want to hear.
-    pub(crate) fn start(socket: OwnedFd, rank: u32, job: Option<&str>) -> Result<Client, ExchangeError> {
+    pub(crate) fn start(socket: OwnedFd, rank: u32, job: Option<&str>) -> Result<Pmi2Client, ExchangeError> {
         let mut stream = Stream::new(socket, rank);
         stream.greet(VERSION)?;
-        let mut client = Client { stream, size: 0, appnum: None, job: String::new() };
+        let mut client = Pmi2Client { stream, size: 0, appnum: None, job: String::new() };
         let job = job.map_or_else(String::new, |job| format!("pmijobid={job};"));
         let answer = client.ask("fullinit", &format!("{job}pmirank={rank};threaded=FALSE;"))?;
         answer.accepted()?;
@@ -123,7 +123,7 @@ impl Client {
         self.stream.lost()
     }
 
-    fn ask(&mut self, request: &'static str, fields: &str) -> Result<Answer, ExchangeError> {
+    fn ask(&mut self, request: &'static str, fields: &str) -> Result<Pmi2Answer, ExchangeError> {
         self.send(request, fields)?;
         self.answer(request)
     }
@@ -134,15 +134,15 @@ impl Client {
         request: &'static str,
         fields: &str,
         waiting: &mut Waiting<'_>,
-    ) -> Result<Answer, ExchangeError> {
+    ) -> Result<Pmi2Answer, ExchangeError> {
         self.send(request, fields)?;
         self.stream.wait(request, waiting)?;
         self.answer(request)
     }
 
-    fn answer(&mut self, request: &'static str) -> Result<Answer, ExchangeError> {
+    fn answer(&mut self, request: &'static str) -> Result<Pmi2Answer, ExchangeError> {
         let bytes = self.stream.frame(request)?;
-        let answer = Answer { text: text_of(&bytes), bytes, rank: self.stream.rank, request };
+        let answer = Pmi2Answer { text: text_of(&bytes), bytes, rank: self.stream.rank, request };
         match answer.field("cmd").and_then(|command| command.strip_suffix("-response")) {
             Some(command) if command == request => Ok(answer),
             _ => Err(answer.garbled()),
@@ -156,7 +156,7 @@ impl Client {
 }
 
 /// What came for a request.
-struct Answer {
+struct Pmi2Answer {
     bytes: Vec<u8>,
     /// The answer as text; empty when the bytes are no text.
     text: String,
@@ -164,7 +164,7 @@ struct Answer {
     request: &'static str,
 }
 
-impl Answer {
+impl Pmi2Answer {
     /// The value of the first field of this name.
     fn field(&self, name: &str) -> Option<&str> {
         self.text.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
@@ -191,7 +191,7 @@ impl Answer {
     }
 
     fn garbled(&self) -> ExchangeError {
-        let Answer { rank, request, .. } = *self;
+        let Pmi2Answer { rank, request, .. } = *self;
         ExchangeError::Garbled { rank, request, answer: excerpt(&self.bytes) }
     }
 }

@@ -11,18 +11,18 @@ use crate::start::{StartError, Variables};
 
 /// A part in a job of a PMIx server.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct PmixClient {
     client: pmix_sys::Client,
     size: u32,
 }
 
-impl Client {
+impl PmixClient {
     /// Joins with the first of these libraries that can be loaded.
-    pub(crate) fn start(libraries: &[OsString], namespace: &str) -> Result<Client, StartError> {
+    pub(crate) fn start(libraries: &[OsString], namespace: &str) -> Result<PmixClient, StartError> {
         let mut tried = Vec::new();
         for name in libraries {
             match pmix_sys::Client::join(name) {
-                Ok(client) => return Ok(Client::enter(client)?),
+                Ok(client) => return Ok(PmixClient::enter(client)?),
                 Err(error @ PmixError::NotLoaded { .. }) => tried.push(error.to_string()),
                 Err(error) => return Err(failed(UNKNOWN_RANK, error).into()),
             }
@@ -30,11 +30,11 @@ impl Client {
         Err(StartError::NoPmixLibrary { namespace: namespace.to_owned(), tried: tried.join("; ") })
     }
 
-    fn enter(client: pmix_sys::Client) -> Result<Client, ExchangeError> {
+    fn enter(client: pmix_sys::Client) -> Result<PmixClient, ExchangeError> {
         let rank = client.rank();
         let size = client.job_number(JobNumber::Size).map_err(|error| failed(rank, error))?;
         match size {
-            Some(size) if rank < size => Ok(Client { client, size }),
+            Some(size) if rank < size => Ok(PmixClient { client, size }),
             _ => Err(ExchangeError::Garbled {
                 rank,
                 request: "PMIx_Get",
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_library_that_is_absent_is_an_error_that_names_it() {
         let names = [OsString::from("/nowhere/libpmix.so.2"), OsString::from("libabsent-pmix.so.2")];
-        let error = Client::start(&names, "prterun-n1-77@1").unwrap_err().to_string();
+        let error = PmixClient::start(&names, "prterun-n1-77@1").unwrap_err().to_string();
         for told in ["/nowhere/libpmix.so.2", "libabsent-pmix.so.2", "WEFT_LIBPMIX", "prterun-n1-77@1"] {
             assert!(error.contains(told), "{told} in {error}");
         }

@@ -12,7 +12,7 @@ use crate::wire::{Line, LineBuffer, excerpt};
 #[derive(Debug)]
 pub struct Server {
     space: String,
-    ranks: Vec<Client>,
+    ranks: Vec<ServedClient>,
     store: BTreeMap<String, String>,
     /// Ranks that wait in the barrier.
     waiting: u32,
@@ -92,7 +92,7 @@ pub struct Fault {
 }
 
 #[derive(Debug)]
-struct Client {
+struct ServedClient {
     lines: LineBuffer,
     standing: Standing,
     /// Within a request of several lines, `mcmd=…` to `endcmd`: the answer that its end gets.
@@ -112,7 +112,7 @@ impl Server {
     /// barrier. `space` (one word) is the name of the key-value space.
     pub fn with_spares(ranks: u32, spares: u32, space: &str) -> Server {
         let store = BTreeMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{ranks}))"))]);
-        let clients = (0..ranks + spares).map(|_| Client::new()).collect();
+        let clients = (0..ranks + spares).map(|_| ServedClient::new()).collect();
         Server {
             space: space.to_owned(),
             ranks: clients,
@@ -346,15 +346,15 @@ impl Server {
         self.ranks.len() > self.members as usize
     }
 
-    fn client(&mut self, rank: u32) -> &mut Client {
+    fn client(&mut self, rank: u32) -> &mut ServedClient {
         &mut self.ranks[rank as usize]
     }
 }
 
-impl Client {
-    fn new() -> Client {
+impl ServedClient {
+    fn new() -> ServedClient {
         let lines = LineBuffer::new(LINE_BYTES_MAX);
-        Client { lines, standing: Standing::Silent, multiline_answer: None, stored_bytes: 0 }
+        ServedClient { lines, standing: Standing::Silent, multiline_answer: None, stored_bytes: 0 }
     }
 }
 

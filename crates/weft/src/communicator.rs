@@ -40,7 +40,7 @@ pub use ongoing::Ongoing;
 pub use partitioned::{Brings, PartitionedReceive, PartitionedSend};
 pub use recorded::AgreeingFailed;
 pub use recovery::{BlankPartner, CollectiveMode, FtModes, RecoverFlags, Recovery};
-pub use split::{Part, SplitBy, hardware};
+pub use split::{SplitBy, SplitPart, hardware};
 pub use topologies::{Edge, Topology};
 
 use std::fmt::Write;

@@ -88,11 +88,11 @@ pub(crate) fn forget(process: &Arc<Process>, request: RequestId) {
 
 thread_local! {
     /// What each `block_on` of this thread waits for, the innermost last.
-    static AWAITED: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
+    static AWAITED: RefCell<Vec<WaitingFuture>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What one `block_on` waits for.
-struct Waiting {
+struct WaitingFuture {
     /// Its own.
     waker: Waker,
     awaited: Vec<Awaited>,
@@ -117,7 +117,7 @@ struct Scope;
 impl Scope {
     fn enter(waker: Waker) -> Scope {
         AWAITED.with_borrow_mut(|scopes| {
-            scopes.push(Waiting { waker, awaited: Vec::new(), has_strangers: false });
+            scopes.push(WaitingFuture { waker, awaited: Vec::new(), has_strangers: false });
         });
         Scope
     }

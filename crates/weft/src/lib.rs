@@ -63,8 +63,8 @@ pub use cartesian::{Cartesian, CartesianBuilder, Neighbour, Shift};
 pub use collectives;
 pub use communicator::{
     Agreed, AgreeingFailed, BlankPartner, Brings, CollectiveMode, Combining, Communicator, Duplicating, Edge,
-    FtModes, Intercommunicator, Ongoing, Part, PartitionedReceive, PartitionedSend, Received, RecoverFlags,
-    Recovery, SplitBy, Status, Topology, hardware,
+    FtModes, Intercommunicator, Ongoing, PartitionedReceive, PartitionedSend, Received, RecoverFlags,
+    Recovery, SplitBy, SplitPart, Status, Topology, hardware,
 };
 pub use datatype::Operator;
 pub use derive::Datatype;
@@ -106,7 +106,7 @@ pub mod machine {
 
 /// What a type holds, for those who implement [`Datatype`] by hand.
 pub mod shape {
-    pub use datatype::{Part, Predefined, Shape};
+    pub use datatype::{Predefined, ShapePart, TypeShape};
 }
 
 /// Claims on memory, and requests by name: what the C interface is built on.

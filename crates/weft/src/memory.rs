@@ -7,7 +7,7 @@ use std::sync::atomic::{
     AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
 };
 
-use datatype::{Predefined, Shape};
+use datatype::{Predefined, TypeShape};
 use fabric::{Heap, Payload, UserMemory};
 
 use job::error::{Class, Error, Result};
@@ -65,12 +65,12 @@ use job::fabrics::SharedHeap;
 /// shape has the size of the type as its extent, and its numbers lie inside and do not overlap.
 pub unsafe trait Datatype: Copy + Send + 'static {
     /// What a value holds, and where.
-    const SHAPE: &'static Shape;
+    const SHAPE: &'static TypeShape;
 }
 
 // SAFETY: as for its elements, which stand in a row.
 unsafe impl<T: Datatype, const COUNT: usize> Datatype for [T; COUNT] {
-    const SHAPE: &'static Shape = &Shape::Row { of: T::SHAPE, count: COUNT };
+    const SHAPE: &'static TypeShape = &TypeShape::Row { of: T::SHAPE, count: COUNT };
 }
 
 /// Numbers and bytes: what operators combine.
@@ -180,8 +180,8 @@ macro_rules! transferable {
             impl sealed::Sealed for $rust {}
             // SAFETY: every bit pattern is a number.
             unsafe impl Datatype for $rust {
-                const SHAPE: &'static Shape =
-                    &Shape::Number { predefined: Predefined::$mpi, bytes: size_of::<$rust>() };
+                const SHAPE: &'static TypeShape =
+                    &TypeShape::Number { predefined: Predefined::$mpi, bytes: size_of::<$rust>() };
             }
             impl Transferable for $rust {
                 const DATATYPE: Predefined = Predefined::$mpi;

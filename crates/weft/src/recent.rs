@@ -7,7 +7,7 @@ use collectives::{Around, Block, Collective, Execution, Listed, Uneven};
 
 /// What kind of operation an execution is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RecentKind {
     /// Of all members.
     All(Collective),
     /// Of all members, with blocks that differ in length.
@@ -16,25 +16,25 @@ pub(crate) enum Kind {
     Around(Around),
 }
 
-impl Kind {
+impl RecentKind {
     /// What is kept of an operation with listed blocks.
-    pub(crate) fn listed(of: Listed<'_>) -> Kind {
-        Kind::Uneven(of.what, of.sends.into(), of.receives.into())
+    pub(crate) fn listed(of: Listed<'_>) -> RecentKind {
+        RecentKind::Uneven(of.what, of.sends.into(), of.receives.into())
     }
 
     /// Whether it is this one with listed blocks.
     pub(crate) fn is_listed(&self, of: Listed<'_>) -> bool {
         match self {
-            Kind::Uneven(what, sends, receives) => Listed { what: *what, sends, receives } == of,
-            Kind::All(_) | Kind::Around(_) => false,
+            RecentKind::Uneven(what, sends, receives) => Listed { what: *what, sends, receives } == of,
+            RecentKind::All(_) | RecentKind::Around(_) => false,
         }
     }
 
     /// Memory that the description itself takes.
     fn bytes(&self) -> usize {
         match self {
-            Kind::Uneven(_, sends, receives) => size_of_val(&**sends) + size_of_val(&**receives),
-            Kind::All(_) | Kind::Around(_) => 0,
+            RecentKind::Uneven(_, sends, receives) => size_of_val(&**sends) + size_of_val(&**receives),
+            RecentKind::All(_) | RecentKind::Around(_) => 0,
         }
     }
 }
@@ -42,20 +42,20 @@ impl Kind {
 /// Executions that have ended well, the latest at the end.
 #[derive(Default)]
 pub(crate) struct Recent {
-    kept: Vec<(Kind, Box<Execution>)>,
+    kept: Vec<(RecentKind, Box<Execution>)>,
 }
 
 impl Recent {
     /// The operation that is asked for and its execution, if it is among the latest.
     #[inline]
-    pub(crate) fn take(&mut self, is: impl Fn(&Kind) -> bool) -> Option<(Kind, Box<Execution>)> {
+    pub(crate) fn take(&mut self, is: impl Fn(&RecentKind) -> bool) -> Option<(RecentKind, Box<Execution>)> {
         let at = self.kept.iter().rposition(|(kept, _)| is(kept))?;
         Some(self.kept.remove(at))
     }
 
     /// Keeps an execution that has ended well, unless it holds much memory.
     #[inline]
-    pub(crate) fn keep(&mut self, kind: Kind, mut execution: Box<Execution>) {
+    pub(crate) fn keep(&mut self, kind: RecentKind, mut execution: Box<Execution>) {
         if execution.kept_bytes() + kind.bytes() > KEPT_BYTES_MAX {
             return;
         }
@@ -78,10 +78,10 @@ mod tests {
     use collectives::{Buffers, Rank, Shape};
     use fabric::{Payload, UserMemory};
 
-    const BARRIER: Kind = Kind::All(Collective::Barrier);
+    const BARRIER: RecentKind = RecentKind::All(Collective::Barrier);
 
-    fn bcast(bytes: usize) -> Kind {
-        Kind::All(Collective::Bcast { root: Rank(0), bytes })
+    fn bcast(bytes: usize) -> RecentKind {
+        RecentKind::All(Collective::Bcast { root: Rank(0), bytes })
     }
 
     fn execution() -> Box<Execution> {
@@ -112,15 +112,15 @@ mod tests {
         let (short, alike, long) = ([block(1), block(2)], [block(1), block(2)], [block(1), block(3)]);
         let listed = |sends| Listed { what: Uneven::Alltoall { in_place: false }, sends, receives: &short };
         let mut recent = Recent::default();
-        recent.keep(Kind::listed(listed(&short)), execution());
+        recent.keep(RecentKind::listed(listed(&short)), execution());
         assert!(recent.take(|kept| kept.is_listed(listed(&long))).is_none());
         let in_place = Listed { what: Uneven::Alltoall { in_place: true }, ..listed(&short) };
         assert!(recent.take(|kept| kept.is_listed(in_place)).is_none());
         let (kind, _) = recent.take(|kept| kept.is_listed(listed(&alike))).expect("it was kept");
         let many = vec![block(1); KEPT_BYTES_MAX / size_of::<Block>()];
-        recent.keep(Kind::listed(listed(&many)), execution());
+        recent.keep(RecentKind::listed(listed(&many)), execution());
         assert!(recent.take(|kept| kept.is_listed(listed(&many))).is_none(), "its lists are memory, too");
-        assert_eq!(kind, Kind::listed(listed(&short)));
+        assert_eq!(kind, RecentKind::listed(listed(&short)));
     }
 
     #[test]

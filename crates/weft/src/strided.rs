@@ -7,7 +7,7 @@ use messaging::{Data, Mode, Rank, Target};
 use crate::communicator::{Communicator, Status};
 use crate::memory::{Datatype, reading, writing};
 use crate::scattered::{Gathered, Scattered};
-use crate::typed::{Begins, Begun, check_tag};
+use crate::typed::{Begins, BegunRequest, check_tag};
 use crate::values::{compiled, refused, spread};
 
 /// Some values of a slice: blocks of them at a fixed stride (MPI 5.0 §5.1.2, MPI_Type_vector).
@@ -191,7 +191,7 @@ impl Communicator {
             let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
             let gathered = Gathered::new(&datatype, 1, reading(values))?;
             let sending = self.start_send(Data::Apart(&gathered), to, tag, Mode::Standard)?;
-            Ok(Begun::Send { sending, to, tag, keeps: None })
+            Ok(BegunRequest::Send { sending, to, tag, keeps: None })
         })
     }
 
@@ -215,7 +215,7 @@ impl Communicator {
             let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
             let scattered = Scattered::new(&datatype, 1, writing(values))?;
             let target = Target::Scattered(Box::new(scattered));
-            Ok(Begun::Spread(self.start_receive(target, from.into(), tag.into())?))
+            Ok(BegunRequest::Spread(self.start_receive(target, from.into(), tag.into())?))
         })
     }
 }

@@ -8,7 +8,7 @@ use fabric::{Payload, UserMemory};
 use job::error::{Class, Error, Result};
 use messaging::{Message, Mode, Outcome, Rank, Receiving, Sending};
 
-pub(crate) use self::request::Begun;
+pub(crate) use self::request::BegunRequest;
 pub use self::request::{Begins, NotBegun, Request};
 use self::request::{State, Way};
 use crate::communicator::{Combining, Communicator, Status};
@@ -120,7 +120,7 @@ impl Communicator {
             check_tag(tag)?;
             let Outbound { payload, keeps } = outbound(values)?;
             let sending = self.start_send(payload, to, tag, Mode::Standard)?;
-            Ok(Begun::Send { sending, to, tag, keeps })
+            Ok(BegunRequest::Send { sending, to, tag, keeps })
         })
     }
 
@@ -182,22 +182,22 @@ impl Communicator {
     pub(crate) fn begin_on<T: Datatype>(
         &self,
         mut values: Vec<T>,
-        begin: impl FnOnce(&mut [T]) -> Result<Begun>,
+        begin: impl FnOnce(&mut [T]) -> Result<BegunRequest>,
     ) -> Begins<T> {
         let begun = match begin(&mut values) {
             Ok(begun) => begun,
             Err(error) => return Err(NotBegun { error, values }),
         };
         let (state, way) = match begun {
-            Begun::Send { sending, to, tag, keeps } => {
+            BegunRequest::Send { sending, to, tag, keeps } => {
                 let state = match sending {
                     Sending::Done => State::Over(Outcome::sent()),
                     Sending::Pending(id) => State::Under(id),
                 };
                 (state, Way::Out { to, tag, _keeps: keeps })
             }
-            Begun::Spread(Receiving::Done(outcome)) => (State::Over(outcome), Way::Spread),
-            Begun::Spread(Receiving::Pending(id)) => (State::Under(id), Way::Spread),
+            BegunRequest::Spread(Receiving::Done(outcome)) => (State::Over(outcome), Way::Spread),
+            BegunRequest::Spread(Receiving::Pending(id)) => (State::Under(id), Way::Spread),
         };
         Ok(Request { communicator: self.clone(), values, state, way })
     }
@@ -364,7 +364,7 @@ impl Communicator {
 /// How much of what, for the comparison of calls.
 pub(crate) fn amount<T: Datatype>(count: usize) -> String {
     match T::SHAPE {
-        datatype::Shape::Number { predefined, .. } => format!("{count} of {predefined}"),
+        datatype::TypeShape::Number { predefined, .. } => format!("{count} of {predefined}"),
         shape => format!("{count} of {} bytes", shape.bytes()),
     }
 }

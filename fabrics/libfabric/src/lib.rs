@@ -43,4 +43,4 @@ pub use libfabric::{Lane, Libfabric, Settings};
 pub use libfabric_sys::{AddressFormat, Found, Library, Link, Nic, PciAddress, Version};
 pub use one_sided::Remote;
 pub use packets::{PACKET_BYTES, PACKET_VARIABLE, packet_bytes};
-pub use survey::{Around, Nature, Near, Survey};
+pub use survey::{Around, Nature, NearDomains, Survey};

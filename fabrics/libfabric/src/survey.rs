@@ -20,7 +20,7 @@ pub struct Survey {
     /// All ways with reliable-datagram endpoints, those that do not fit too, in the library's order.
     pub found: Vec<Found>,
     /// How near each of them is to this process.
-    pub near: Vec<Near>,
+    pub near: Vec<NearDomains>,
     /// The one that a process would take that is bound as this one is.
     pub chosen: Option<Found>,
     /// The offers that would help the chosen one with large messages.
@@ -29,7 +29,7 @@ pub struct Survey {
 
 /// How near a card is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Near {
+pub struct NearDomains {
     /// The cpus that it is plugged in nearest to, in the kernel's words, where it tells.
     pub local_cpus: Option<String>,
     /// How far it is: the number of the smallest of [`Around::rings`] that holds these cpus.
@@ -56,14 +56,14 @@ impl Default for Around {
 
 impl Around {
     /// How near a card is.
-    fn near(&self, found: &Found) -> Near {
+    fn near(&self, found: &Found) -> NearDomains {
         let local_cpus = hardware::local_cpus(&self.sys, found);
         let last = self.rings.len().saturating_sub(1);
         let distance = local_cpus.as_deref().and_then(hardware::cpus).map_or(last, |cpus| {
             let holds = |ring: &Vec<usize>| cpus.iter().all(|cpu| ring.contains(cpu));
             self.rings.iter().position(holds).unwrap_or(last)
         });
-        Near { local_cpus, distance }
+        NearDomains { local_cpus, distance }
     }
 }
 

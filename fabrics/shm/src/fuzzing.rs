@@ -75,13 +75,13 @@ pub fn card(bytes: &[u8]) -> bool {
 }
 
 /// Somebody who has connected to fetch the segment.
-pub struct Guest(fuzzing::Visitor);
+pub struct FuzzedGuest(fuzzing::Visitor);
 
-impl Guest {
+impl FuzzedGuest {
     /// A guest over `socket`, which does not block.
     #[must_use]
-    pub fn new(socket: OwnedFd) -> Guest {
-        Guest(fuzzing::Visitor::new(socket))
+    pub fn new(socket: OwnedFd) -> FuzzedGuest {
+        FuzzedGuest(fuzzing::Visitor::new(socket))
     }
 
     /// Reads what it has said; `None` while it may say more, otherwise whether it was served.

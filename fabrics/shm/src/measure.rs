@@ -59,7 +59,7 @@ pub fn measure(
     effort: Effort,
     patience: Duration,
 ) -> Result<Measured, FabricError> {
-    let mut end = End::open(segment, process_slot, settings, patience)?;
+    let mut end = MeasuredEnd::open(segment, process_slot, settings, patience)?;
     let turns = |bytes: usize| {
         let most = SMALL_TURNS * effort.times();
         (TURN_BYTES * effort.times() / bytes.max(1)).clamp(4 * BLOCK_TURNS, most)
@@ -79,7 +79,7 @@ pub fn measure(
 }
 
 /// One end, with the buffers it sends from and receives into.
-struct End {
+struct MeasuredEnd {
     shm: Shm,
     lane: ShmLane,
     leads: bool,
@@ -96,13 +96,13 @@ struct Heard {
     lost: Option<FabricError>,
 }
 
-impl End {
+impl MeasuredEnd {
     fn open(
         segment: Segment,
         process_slot: u32,
         settings: Settings,
         patience: Duration,
-    ) -> Result<End, FabricError> {
+    ) -> Result<MeasuredEnd, FabricError> {
         let refused = |what: String| FabricError { fabric: "shm", fault: Fault::System, what };
         let peers = vec![Peer(0), Peer(1)];
         let mut shm =
@@ -112,12 +112,12 @@ impl End {
         let lane = shm.connect(other, &address)?;
         let largest = COPIED_BYTES.into_iter().chain(PULLED_BYTES).max().unwrap_or(0);
         let heard = Heard { messages: 0, inbox: Heap::new(largest), exposed: Exposed::default(), lost: None };
-        Ok(End { shm, lane, leads: process_slot == 0, patience, outbox: Heap::new(largest), heard })
+        Ok(MeasuredEnd { shm, lane, leads: process_slot == 0, patience, outbox: Heap::new(largest), heard })
     }
 
     /// Passes a message back and forth; the time of one way.
     fn exchange(&mut self, bytes: usize, turns: usize) -> Result<f64, FabricError> {
-        let turn = |end: &mut End| {
+        let turn = |end: &mut MeasuredEnd| {
             if end.leads {
                 end.send(bytes, Header::default())?;
                 end.receive()
@@ -212,7 +212,11 @@ impl End {
     }
 
     /// Tries until it is done, the other is lost, or time is up.
-    fn until(&mut self, doing: &str, mut done: impl FnMut(&mut End) -> bool) -> Result<(), FabricError> {
+    fn until(
+        &mut self,
+        doing: &str,
+        mut done: impl FnMut(&mut MeasuredEnd) -> bool,
+    ) -> Result<(), FabricError> {
         let mut tries = 0u32;
         let mut since = None;
         while !done(self) {

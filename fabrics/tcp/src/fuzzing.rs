@@ -127,16 +127,16 @@ pub fn frame(words: [u32; 6], bytes: usize) -> [u8; FRAME_BYTES] {
 }
 
 /// One open connection, without the handshake before it.
-pub struct Link {
+pub struct FuzzedLink {
     open: Open,
     inbox: Inbox,
 }
 
-impl Link {
+impl FuzzedLink {
     /// The connection over `socket`, which does not block, to `peer`.
     #[must_use]
-    pub fn new(socket: OwnedFd, peer: Peer) -> Link {
-        Link { open: Open::new(socket, peer, "the fuzzer".into()), inbox: Inbox::new() }
+    pub fn new(socket: OwnedFd, peer: Peer) -> FuzzedLink {
+        FuzzedLink { open: Open::new(socket, peer, "the fuzzer".into()), inbox: Inbox::new() }
     }
 
     /// Reports what has come; how many things happened, or how the connection ended (`None` for a goodbye).

@@ -57,7 +57,7 @@ pub(crate) struct Ends<'a> {
 
 /// One turn of an opening, as its dials need it.
 #[derive(Clone, Copy)]
-struct Turn<'a> {
+struct OpeningTurn<'a> {
     now: Instant,
     /// How long the network may leave a dial without an answer.
     limit: Duration,
@@ -183,7 +183,7 @@ impl Opening {
     /// One step of one dial; false when it has to wait.
     fn step(&mut self, at: usize, now: Instant, poller: &Poller) -> bool {
         let has_favourite = self.has_favourite();
-        let turn = Turn { now, limit: self.limit, poller, token: self.token };
+        let turn = OpeningTurn { now, limit: self.limit, poller, token: self.token };
         let dial = &mut self.dials[at];
         match std::mem::replace(&mut dial.state, DialState::Stepping) {
             DialState::Resting { until } if until <= now && !has_favourite => {
@@ -372,8 +372,8 @@ impl Dial {
         matches!(self.state, DialState::Proving { .. })
     }
 
-    fn begin(&mut self, is_same_machine: bool, barred: Barred, turn: Turn<'_>) -> bool {
-        let Turn { now, limit, poller, token } = turn;
+    fn begin(&mut self, is_same_machine: bool, barred: Barred, turn: OpeningTurn<'_>) -> bool {
+        let OpeningTurn { now, limit, poller, token } = turn;
         let until = now + limit;
         let dial = || {
             let socket = dial(self.address, is_same_machine)?;
@@ -393,8 +393,14 @@ impl Dial {
         }
     }
 
-    fn greet(&mut self, socket: OwnedFd, until: Instant, hello: &[u8; HELLO_BYTES], turn: Turn<'_>) -> bool {
-        let Turn { now, limit, poller, token } = turn;
+    fn greet(
+        &mut self,
+        socket: OwnedFd,
+        until: Instant,
+        hello: &[u8; HELLO_BYTES],
+        turn: OpeningTurn<'_>,
+    ) -> bool {
+        let OpeningTurn { now, limit, poller, token } = turn;
         match is_connected(&socket) {
             Ok(false) if until <= now => self.fail(Failure::Silence(limit)),
             Ok(false) => {

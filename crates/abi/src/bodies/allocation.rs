@@ -18,10 +18,10 @@ use crate::state::call;
 use crate::types::*;
 
 /// What is handed out, by address.
-static ALLOCATED: Mutex<Option<HashMap<usize, Piece>>> = Mutex::new(None);
+static ALLOCATED: Mutex<Option<HashMap<usize, AllocatedBlock>>> = Mutex::new(None);
 
 /// Memory that was handed out.
-struct Piece {
+struct AllocatedBlock {
     memory: Allocation,
     bytes: usize,
 }
@@ -34,7 +34,7 @@ pub fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Place<'_, *mut c_v
         let layout = layout(size, &info::pairs(info)?)?;
         let memory = Allocation::new(layout, runtime.process().shared_heap())?;
         let (start, bytes) = (memory.start(), layout.size());
-        lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), Piece { memory, bytes });
+        lock(&ALLOCATED).get_or_insert_default().insert(start.addr(), AllocatedBlock { memory, bytes });
         place.set(start.cast());
         Ok(())
     })

@@ -179,7 +179,7 @@ fn take(attributes: &Attributes, number: c_int, value: usize) {
 pub(crate) fn set(attributes: &Attributes, owner: Owner, number: c_int, value: usize) -> Result<()> {
     let key = usable(number, owner)?;
     // Before the former value goes, so that a key that was freed does not go along with it.
-    let attached = Attached::new(number);
+    let attached = AttributeValue::new(number);
     // More than one where a delete function sets a value of the key that it is called for.
     while let Some(former) = value_of(attributes, number) {
         key.delete(owner, number, former)?;
@@ -191,12 +191,12 @@ pub(crate) fn set(attributes: &Attributes, owner: Owner, number: c_int, value: u
 }
 
 /// A value that is about to hang on an object, and does not where a delete function fails or throws before.
-struct Attached(c_int);
+struct AttributeValue(c_int);
 
-impl Attached {
-    fn new(number: c_int) -> Attached {
+impl AttributeValue {
+    fn new(number: c_int) -> AttributeValue {
         attach(number);
-        Attached(number)
+        AttributeValue(number)
     }
 
     fn keep(self) {
@@ -204,7 +204,7 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for AttributeValue {
     fn drop(&mut self) {
         detach(self.0);
     }
@@ -520,7 +520,7 @@ pub fn mpi_type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int
 
 /// The values of predefined keys, where programs may keep pointers to them. They are atomics only to stand in
 /// memory that can be written: a program that writes there harms nobody but itself.
-struct Facts {
+struct PredefinedAttributes {
     tag_max: AtomicI32,
     any_process_does_io: AtomicI32,
     no_host: AtomicI32,
@@ -532,7 +532,7 @@ struct Facts {
 /// `None` when the key is not predefined; the inner `None` when its value is not known (MPI 5.0 §9.1.1,
 /// §11.10).
 fn predefined(runtime: &'static Runtime, keyval: c_int) -> Option<Option<*mut c_int>> {
-    static FACTS: OnceLock<Facts> = OnceLock::new();
+    static FACTS: OnceLock<PredefinedAttributes> = OnceLock::new();
     let facts = FACTS.get_or_init(|| facts(runtime));
     Some(match keyval {
         MPI_TAG_UB => Some(facts.tag_max.as_ptr()),
@@ -546,12 +546,12 @@ fn predefined(runtime: &'static Runtime, keyval: c_int) -> Option<Option<*mut c_
     })
 }
 
-fn facts(runtime: &'static Runtime) -> Facts {
+fn facts(runtime: &'static Runtime) -> PredefinedAttributes {
     let ask = |ask: fn(&Session) -> Option<u32>| {
         let known = runtime.with_session(ask).flatten();
         known.map(|number| AtomicI32::new(i32::try_from(number).unwrap_or(i32::MAX)))
     };
-    Facts {
+    PredefinedAttributes {
         tag_max: AtomicI32::new(c_int::MAX),
         any_process_does_io: AtomicI32::new(MPI_ANY_SOURCE),
         no_host: AtomicI32::new(MPI_PROC_NULL),

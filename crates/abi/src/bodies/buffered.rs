@@ -25,10 +25,10 @@ use crate::state::{Runtime, call};
 use crate::types::*;
 
 /// The buffer that is attached to a communicator, a session or the process; `None` where there is none.
-pub(crate) type Slot = Mutex<Option<Attached>>;
+pub(crate) type AttachedSlot = Mutex<Option<AttachedBuffer>>;
 
 /// The buffer that the program attached, and the messages that count against it.
-pub(crate) struct Attached {
+pub(crate) struct AttachedBuffer {
     start: usize,
     bytes: i64,
     /// For messages that are just being sent.
@@ -46,7 +46,7 @@ pub(crate) struct Buffered {
     cost_bytes: i64,
 }
 
-impl Attached {
+impl AttachedBuffer {
     /// The room that is left.
     fn room(&self) -> i64 {
         let under_way: i64 = self.under_way.iter().map(|message| message.cost_bytes).sum();
@@ -63,7 +63,7 @@ impl Drop for Buffered {
 }
 
 /// Forgets the buffered messages that are gone. Their failures have nobody to be told to (MPI 5.0 §3.6).
-fn reap(process: &Process, slot: &Slot) {
+fn reap(process: &Process, slot: &AttachedSlot) {
     let ids: Vec<Option<RequestId>> = match &*lock(slot) {
         Some(attached) => attached.under_way.iter().map(|message| Some(message.id)).collect(),
         None => return,
@@ -82,7 +82,7 @@ fn reap(process: &Process, slot: &Slot) {
 }
 
 /// Lends a buffer of `size` bytes. `MPI_BUFFER_AUTOMATIC` as buffer sets no limit (MPI 4.1).
-fn attach(slot: &Slot, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
+fn attach(slot: &AttachedSlot, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
     let automatic = buffer.addr() == MPI_BUFFER_AUTOMATIC.addr();
     if buffer.is_null() && size > 0 {
         return Err(Error::new(Class::Buffer, "the buffer is a null pointer"));
@@ -95,12 +95,13 @@ fn attach(slot: &Slot, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
         return Err(Error::new(Class::Buffer, "a buffer is attached already").remedy("detach it first"));
     }
     let bytes = if automatic { i64::MAX } else { size };
-    *attached = Some(Attached { start: buffer.addr(), bytes, reserved_bytes: 0, under_way: Vec::new() });
+    *attached =
+        Some(AttachedBuffer { start: buffer.addr(), bytes, reserved_bytes: 0, under_way: Vec::new() });
     Ok(())
 }
 
 /// Takes the buffer back, once all messages in it are gone.
-fn detach(slot: &Slot, buffer_addr: Place<'_, *mut c_void>, size: CountOut<'_>) -> Result<()> {
+fn detach(slot: &AttachedSlot, buffer_addr: Place<'_, *mut c_void>, size: CountOut<'_>) -> Result<()> {
     let address = buffer_addr.checked("buffer_addr")?;
     let size = size.checked("size")?;
     flush(slot)?;
@@ -115,7 +116,7 @@ fn detach(slot: &Slot, buffer_addr: Place<'_, *mut c_void>, size: CountOut<'_>) 
 }
 
 /// Waits until all buffered messages are gone; nothing happens where no buffer is attached.
-fn flush(slot: &Slot) -> Result<()> {
+fn flush(slot: &AttachedSlot) -> Result<()> {
     let mut result = Ok(());
     let messages = under_way(slot);
     for message in &messages {
@@ -135,12 +136,16 @@ fn flush(slot: &Slot) -> Result<()> {
 
 /// The messages that are buffered now, which the buffer still has: others that flush it wait for them, too,
 /// and they take its room, until they are gone.
-fn under_way(slot: &Slot) -> Vec<Arc<Buffered>> {
+fn under_way(slot: &AttachedSlot) -> Vec<Arc<Buffered>> {
     lock(slot).as_ref().map(|attached| attached.under_way.clone()).unwrap_or_default()
 }
 
 /// A request that is over when the messages are gone that are buffered now.
-fn begin_flush(runtime: &'static Runtime, slot: &Slot, request: Place<'_, MPI_Request>) -> Result<()> {
+fn begin_flush(
+    runtime: &'static Runtime,
+    slot: &AttachedSlot,
+    request: Place<'_, MPI_Request>,
+) -> Result<()> {
     let place = request.checked("request")?;
     reap(runtime.process(), slot);
     let under_way = under_way(slot);
@@ -301,7 +306,7 @@ pub(super) fn send(
 }
 
 /// The buffer of the session of a communicator, where it has one.
-fn of_session(object: &Held) -> Option<Arc<Slot>> {
+fn of_session(object: &Held) -> Option<Arc<AttachedSlot>> {
     sessions::slot(object.session?).ok().filter(|slot| lock(slot).is_some())
 }
 
@@ -309,7 +314,7 @@ fn of_session(object: &Held) -> Option<Arc<Slot>> {
 /// that send at the same time cannot have the same room; the slot is not held while the engine works.
 fn buffer(
     runtime: &'static Runtime,
-    slot: &Slot,
+    slot: &AttachedSlot,
     object: &Held,
     errors_to: MPI_Comm,
     planned: PlannedSend,
@@ -351,7 +356,7 @@ fn buffer(
 /// bounds how many messages there are.
 const HEAD_BYTES: i64 = 64;
 
-fn reserve(slot: &Slot, cost_bytes: i64) -> Result<()> {
+fn reserve(slot: &AttachedSlot, cost_bytes: i64) -> Result<()> {
     let mut attached = lock(slot);
     let Some(attached) = &mut *attached else {
         return Err(Error::new(Class::Buffer, "no buffer is attached").remedy("call MPI_Buffer_attach first"));

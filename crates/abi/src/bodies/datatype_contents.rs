@@ -207,15 +207,15 @@ pub fn mpi_type_get_envelope_c(
 }
 
 /// A list of the program's for arguments of one kind.
-struct Room<'call, T> {
+struct ContentsArrays<'call, T> {
     name: &'static str,
     start: Places<'call, T>,
     room: i64,
 }
 
-impl<'call, T: Copy> Room<'call, T> {
+impl<'call, T: Copy> ContentsArrays<'call, T> {
     fn check(&self, needed: usize) -> Result<Slots<'call, T>> {
-        let Room { name, start, room } = *self;
+        let ContentsArrays { name, start, room } = *self;
         let slots = start.checked(needed as i64, name)?;
         if room < needed as i64 {
             let what = format!("{name} has {room} places, {needed} are needed");
@@ -241,12 +241,18 @@ pub fn mpi_type_get_contents(
             return Err(made_of_large_counts("call MPI_Type_get_contents_c"));
         }
         let integers =
-            Room { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
-        let addresses =
-            Room { name: "array_of_addresses", start: array_of_addresses, room: max_addresses.into() };
-        let types =
-            Room { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes.into() };
-        let counts = Room { name: "array_of_large_counts", start: Places::NULL, room: 0 };
+            ContentsArrays { name: "array_of_integers", start: array_of_integers, room: max_integers.into() };
+        let addresses = ContentsArrays {
+            name: "array_of_addresses",
+            start: array_of_addresses,
+            room: max_addresses.into(),
+        };
+        let types = ContentsArrays {
+            name: "array_of_datatypes",
+            start: array_of_datatypes,
+            room: max_datatypes.into(),
+        };
+        let counts = ContentsArrays { name: "array_of_large_counts", start: Places::NULL, room: 0 };
         tell(runtime, &made, &integers, &addresses, &counts, &types)
     })
 }
@@ -266,11 +272,17 @@ pub fn mpi_type_get_contents_c(
 ) -> c_int {
     call("MPI_Type_get_contents_c", Target::World, |runtime| {
         let made = taken_apart(runtime, datatype)?;
-        let integers = Room { name: "array_of_integers", start: array_of_integers, room: max_integers };
-        let addresses = Room { name: "array_of_addresses", start: array_of_addresses, room: max_addresses };
-        let counts =
-            Room { name: "array_of_large_counts", start: array_of_large_counts, room: max_large_counts };
-        let types = Room { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes };
+        let integers =
+            ContentsArrays { name: "array_of_integers", start: array_of_integers, room: max_integers };
+        let addresses =
+            ContentsArrays { name: "array_of_addresses", start: array_of_addresses, room: max_addresses };
+        let counts = ContentsArrays {
+            name: "array_of_large_counts",
+            start: array_of_large_counts,
+            room: max_large_counts,
+        };
+        let types =
+            ContentsArrays { name: "array_of_datatypes", start: array_of_datatypes, room: max_datatypes };
         tell(runtime, &made, &integers, &addresses, &counts, &types)
     })
 }
@@ -285,10 +297,10 @@ fn taken_apart(runtime: &'static Runtime, datatype: MPI_Datatype) -> Result<Arc<
 fn tell(
     runtime: &'static Runtime,
     made: &Made,
-    integers: &Room<'_, c_int>,
-    addresses: &Room<'_, MPI_Aint>,
-    counts: &Room<'_, MPI_Count>,
-    types: &Room<'_, MPI_Datatype>,
+    integers: &ContentsArrays<'_, c_int>,
+    addresses: &ContentsArrays<'_, MPI_Aint>,
+    counts: &ContentsArrays<'_, MPI_Count>,
+    types: &ContentsArrays<'_, MPI_Datatype>,
 ) -> Result<()> {
     let needed = made.lengths();
     let (integers, addresses) = (integers.check(needed[0])?, addresses.check(needed[1])?);

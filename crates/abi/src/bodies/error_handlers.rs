@@ -14,7 +14,7 @@ use crate::claims::{Callback, Place, Variable};
 use crate::entry::Target;
 use crate::errors::{call_handler, finish};
 use crate::generated::constants::*;
-use crate::handles::Kind;
+use crate::handles::HandleKind;
 use crate::objects::{Function, Handler, lock};
 use crate::state::{call, too_many};
 use crate::table::Table;
@@ -29,7 +29,7 @@ struct ErrorHandler {
     attached: u32,
 }
 
-static HANDLERS: Mutex<Table<ErrorHandler>> = Mutex::new(Table::new(Kind::Errhandler));
+static HANDLERS: Mutex<Table<ErrorHandler>> = Mutex::new(Table::new(HandleKind::Errhandler));
 
 /// The handle of a living object, by its integer.
 pub(crate) fn by_integer(integer: usize) -> Option<usize> {

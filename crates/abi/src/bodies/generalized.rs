@@ -30,7 +30,7 @@ pub(crate) struct Generalized {
 
 /// How far a generalized operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum GeneralizedState {
     /// The operation goes on.
     UnderWay,
     /// The operation goes on, and the program has freed its request.
@@ -120,7 +120,7 @@ pub fn mpi_grequest_start(
             id: comm.process().promise(),
             comm,
         };
-        let (operation, stage) = (Arc::new(operation), Stage::UnderWay);
+        let (operation, stage) = (Arc::new(operation), GeneralizedState::UnderWay);
         place.set(runtime.adopt_request(RequestObject::Generalized { operation, stage })?);
         Ok(())
     })
@@ -131,7 +131,7 @@ pub fn mpi_grequest_complete(request: MPI_Request) -> c_int {
     call("MPI_Grequest_complete", Target::World, |runtime| {
         let (operation, before) = complete(runtime, request)?;
         operation.comm.process().fulfil(operation.id);
-        if before == Stage::GivenUp {
+        if before == GeneralizedState::GivenUp {
             operation.wait();
             return operation.free();
         }
@@ -140,19 +140,19 @@ pub fn mpi_grequest_complete(request: MPI_Request) -> c_int {
 }
 
 /// Notes that it is over. One that nobody waits for is gone then.
-fn complete(runtime: &'static Runtime, request: MPI_Request) -> Result<(Arc<Generalized>, Stage)> {
+fn complete(runtime: &'static Runtime, request: MPI_Request) -> Result<(Arc<Generalized>, GeneralizedState)> {
     let mut objects = runtime.objects();
     let Some(RequestObject::Generalized { operation, stage }) = objects.requests.find_mut(request.value())
     else {
         return Err(no_request(request).during("not a generalized request"));
     };
-    let (operation, before) = (Arc::clone(operation), std::mem::replace(stage, Stage::Complete));
+    let (operation, before) = (Arc::clone(operation), std::mem::replace(stage, GeneralizedState::Complete));
     match before {
-        Stage::Complete => {
+        GeneralizedState::Complete => {
             return Err(Error::new(Class::Request, "the generalized request was completed before"));
         }
-        Stage::GivenUp => drop(objects.requests.remove(request.value())),
-        Stage::UnderWay => {}
+        GeneralizedState::GivenUp => drop(objects.requests.remove(request.value())),
+        GeneralizedState::UnderWay => {}
     }
     Ok((operation, before))
 }
@@ -163,12 +163,12 @@ pub(super) fn give_up(runtime: &'static Runtime, request: MPI_Request) -> Result
     let mut objects = runtime.objects();
     let operation = match objects.requests.find_mut(request.value()) {
         Some(RequestObject::Generalized { operation, stage }) => match stage {
-            Stage::UnderWay => {
-                *stage = Stage::GivenUp;
+            GeneralizedState::UnderWay => {
+                *stage = GeneralizedState::GivenUp;
                 return Ok(true);
             }
-            Stage::GivenUp => return Err(no_request(request)),
-            Stage::Complete => Arc::clone(operation),
+            GeneralizedState::GivenUp => return Err(no_request(request)),
+            GeneralizedState::Complete => Arc::clone(operation),
         },
         _ => return Ok(false),
     };

@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use crate::handles::{Kind, fromint, toint};
+use crate::handles::{HandleKind, fromint, toint};
 use crate::types::*;
 
 /// The integer of a handle of this class.
@@ -14,7 +14,7 @@ pub fn mpi_comm_toint(handle: MPI_Comm) -> c_int {
 
 /// The handle of an integer that `mpi_comm_toint` gave.
 pub fn mpi_comm_fromint(integer: c_int) -> MPI_Comm {
-    MPI_Comm::from_value(fromint(Kind::Comm, integer))
+    MPI_Comm::from_value(fromint(HandleKind::Comm, integer))
 }
 
 /// The integer of a handle of this class.
@@ -24,7 +24,7 @@ pub fn mpi_errhandler_toint(handle: MPI_Errhandler) -> c_int {
 
 /// The handle of an integer that `mpi_errhandler_toint` gave.
 pub fn mpi_errhandler_fromint(integer: c_int) -> MPI_Errhandler {
-    MPI_Errhandler::from_value(fromint(Kind::Errhandler, integer))
+    MPI_Errhandler::from_value(fromint(HandleKind::Errhandler, integer))
 }
 
 /// The integer of a handle of this class.
@@ -34,7 +34,7 @@ pub fn mpi_file_toint(handle: MPI_File) -> c_int {
 
 /// The handle of an integer that `mpi_file_toint` gave.
 pub fn mpi_file_fromint(integer: c_int) -> MPI_File {
-    MPI_File::from_value(fromint(Kind::File, integer))
+    MPI_File::from_value(fromint(HandleKind::File, integer))
 }
 
 /// The integer of a handle of this class.
@@ -44,7 +44,7 @@ pub fn mpi_group_toint(handle: MPI_Group) -> c_int {
 
 /// The handle of an integer that `mpi_group_toint` gave.
 pub fn mpi_group_fromint(integer: c_int) -> MPI_Group {
-    MPI_Group::from_value(fromint(Kind::Group, integer))
+    MPI_Group::from_value(fromint(HandleKind::Group, integer))
 }
 
 /// The integer of a handle of this class.
@@ -54,7 +54,7 @@ pub fn mpi_info_toint(handle: MPI_Info) -> c_int {
 
 /// The handle of an integer that `mpi_info_toint` gave.
 pub fn mpi_info_fromint(integer: c_int) -> MPI_Info {
-    MPI_Info::from_value(fromint(Kind::Info, integer))
+    MPI_Info::from_value(fromint(HandleKind::Info, integer))
 }
 
 /// The integer of a handle of this class.
@@ -64,7 +64,7 @@ pub fn mpi_message_toint(handle: MPI_Message) -> c_int {
 
 /// The handle of an integer that `mpi_message_toint` gave.
 pub fn mpi_message_fromint(integer: c_int) -> MPI_Message {
-    MPI_Message::from_value(fromint(Kind::Message, integer))
+    MPI_Message::from_value(fromint(HandleKind::Message, integer))
 }
 
 /// The integer of a handle of this class.
@@ -74,7 +74,7 @@ pub fn mpi_op_toint(handle: MPI_Op) -> c_int {
 
 /// The handle of an integer that `mpi_op_toint` gave.
 pub fn mpi_op_fromint(integer: c_int) -> MPI_Op {
-    MPI_Op::from_value(fromint(Kind::Op, integer))
+    MPI_Op::from_value(fromint(HandleKind::Op, integer))
 }
 
 /// The integer of a handle of this class.
@@ -84,7 +84,7 @@ pub fn mpi_request_toint(handle: MPI_Request) -> c_int {
 
 /// The handle of an integer that `mpi_request_toint` gave.
 pub fn mpi_request_fromint(integer: c_int) -> MPI_Request {
-    MPI_Request::from_value(fromint(Kind::Request, integer))
+    MPI_Request::from_value(fromint(HandleKind::Request, integer))
 }
 
 /// The integer of a handle of this class.
@@ -94,7 +94,7 @@ pub fn mpi_session_toint(handle: MPI_Session) -> c_int {
 
 /// The handle of an integer that `mpi_session_toint` gave.
 pub fn mpi_session_fromint(integer: c_int) -> MPI_Session {
-    MPI_Session::from_value(fromint(Kind::Session, integer))
+    MPI_Session::from_value(fromint(HandleKind::Session, integer))
 }
 
 /// The integer of a handle of this class.
@@ -104,7 +104,7 @@ pub fn mpi_type_toint(handle: MPI_Datatype) -> c_int {
 
 /// The handle of an integer that `mpi_type_toint` gave.
 pub fn mpi_type_fromint(integer: c_int) -> MPI_Datatype {
-    MPI_Datatype::from_value(fromint(Kind::Datatype, integer))
+    MPI_Datatype::from_value(fromint(HandleKind::Datatype, integer))
 }
 
 /// The integer of a handle of this class.
@@ -114,7 +114,7 @@ pub fn mpi_win_toint(handle: MPI_Win) -> c_int {
 
 /// The handle of an integer that `mpi_win_toint` gave.
 pub fn mpi_win_fromint(integer: c_int) -> MPI_Win {
-    MPI_Win::from_value(fromint(Kind::Win, integer))
+    MPI_Win::from_value(fromint(HandleKind::Win, integer))
 }
 
 #[cfg(test)]

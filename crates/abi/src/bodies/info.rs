@@ -13,7 +13,7 @@ use crate::claims::{List, Place, Text, TextPlace, Variable, null};
 use crate::entry::Target;
 use crate::errors::finish;
 use crate::generated::constants::*;
-use crate::handles::Kind;
+use crate::handles::HandleKind;
 use crate::objects::lock;
 use crate::state::{initial_errors, runtime, too_many};
 use crate::table::Table;
@@ -23,7 +23,7 @@ use crate::types::*;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Pairs(Vec<(Vec<u8>, Vec<u8>)>);
 
-static INFOS: Mutex<Table<Pairs>> = Mutex::new(Table::new(Kind::Info));
+static INFOS: Mutex<Table<Pairs>> = Mutex::new(Table::new(HandleKind::Info));
 
 /// The handle of a living object, by its integer.
 pub(crate) fn by_integer(integer: usize) -> Option<usize> {

@@ -21,7 +21,7 @@ use crate::status;
 use crate::types::*;
 
 /// The program's buffer, as so many pieces of `count` elements one behind the other.
-struct Pieces<B> {
+struct PartitionLayout<B> {
     buffer: B,
     count: i64,
     datatype: Type,
@@ -32,7 +32,7 @@ struct Pieces<B> {
     partitions: u32,
 }
 
-impl<B: Buffer> Pieces<B> {
+impl<B: Buffer> PartitionLayout<B> {
     /// Checks the arguments.
     fn new(
         runtime: &'static Runtime,
@@ -40,7 +40,7 @@ impl<B: Buffer> Pieces<B> {
         partitions: c_int,
         count: MPI_Count,
         datatype: MPI_Datatype,
-    ) -> Result<Pieces<B>> {
+    ) -> Result<PartitionLayout<B>> {
         let datatype = resolve_elements(runtime, count, datatype)?;
         let Ok(partitions) = u32::try_from(partitions) else {
             let what = format!("the number of partitions is {partitions}");
@@ -54,7 +54,7 @@ impl<B: Buffer> Pieces<B> {
             true => None,
             false => Some(Heap::new(bytes_of(total, &datatype)?)),
         };
-        Ok(Pieces { buffer, count, datatype, packed, bytes, partitions })
+        Ok(PartitionLayout { buffer, count, datatype, packed, bytes, partitions })
     }
 
     /// A number for the kinds of the first `bytes` bytes of all elements, with `WEFT_CHECK`; 0 without.
@@ -72,7 +72,7 @@ impl<B: Buffer> Pieces<B> {
     }
 }
 
-impl Pieces<Sent> {
+impl PartitionLayout<Sent> {
     /// All of it, for a send.
     fn payload(&self) -> Result<Payload<'static>> {
         match &self.packed {
@@ -98,7 +98,7 @@ impl Pieces<Sent> {
     }
 }
 
-impl Pieces<Received> {
+impl PartitionLayout<Received> {
     /// Room for all of it, for a receive.
     fn memory(&self) -> Result<UserMemory> {
         match &self.packed {
@@ -125,13 +125,13 @@ impl Pieces<Received> {
 
 /// The sending side, as C describes it.
 pub(crate) struct Sender {
-    pieces: Pieces<Sent>,
+    pieces: PartitionLayout<Sent>,
     side: PartitionedSend,
 }
 
 /// The receiving side, as C describes it.
 pub(crate) struct Receiver {
-    pieces: Pieces<Received>,
+    pieces: PartitionLayout<Received>,
     side: PartitionedReceive,
     /// Which partitions of a layout with gaps are in their places.
     placed: Mutex<Vec<bool>>,
@@ -286,7 +286,7 @@ pub fn mpi_psend_init(
     persistent::adopt("MPI_Psend_init", comm, request, |runtime, held| {
         info::check(info)?;
         let (to, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-        let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
+        let pieces = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
         let signature = pieces.signature(pieces.partitions as usize * pieces.bytes);
         let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes, signature)?;
         Ok(Plan::PartitionedSend(Arc::new(Sender { pieces, side })))
@@ -308,7 +308,7 @@ pub fn mpi_precv_init(
     persistent::adopt("MPI_Precv_init", comm, request, |runtime, held| {
         info::check(info)?;
         let (from, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-        let pieces = Pieces::new(runtime, buf, partitions, count, datatype)?;
+        let pieces = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
         let side = held.comm.partitioned_receive(from, tag, pieces.partitions, pieces.bytes)?;
         let with_gaps = if pieces.packed.is_some() { pieces.partitions as usize } else { 0 };
         let placed = Mutex::new(vec![false; with_gaps]);

@@ -10,7 +10,7 @@ use weft::claims::Mode;
 use weft::{Class, Error, Result};
 
 use crate::bodies::point_to_point::{PlannedReceive, PlannedSend, Receive, Send};
-use crate::bodies::request_lists::List;
+use crate::bodies::request_lists::RequestList;
 use crate::bodies::ways::Described;
 use crate::bodies::{buffered, partitioned};
 use crate::claims::{Place, Received, Sent, Variable, Variables};
@@ -28,7 +28,7 @@ pub(crate) struct Persistent {
     comm: Held,
     errors_to: MPI_Comm,
     plan: Plan,
-    stage: Stage,
+    stage: PersistentState,
 }
 
 /// What a persistent request begins.
@@ -48,7 +48,7 @@ pub(crate) enum Plan {
 }
 
 /// How far a persistent request is.
-enum Stage {
+enum PersistentState {
     /// The request was not begun, or the operation that it began was concluded.
     Inactive,
     /// A thread is beginning the request's operation.
@@ -94,19 +94,19 @@ impl Persistent {
     /// The operation under way, if the request was begun.
     pub(crate) fn under_way(&self) -> Option<&RequestObject> {
         match &self.stage {
-            Stage::Active(object) => Some(object),
-            Stage::Inactive | Stage::Starting => None,
+            PersistentState::Active(object) => Some(object),
+            PersistentState::Inactive | PersistentState::Starting => None,
         }
     }
 
     /// Takes the operation under way, if any, and makes the request inactive. The caller concludes the
     /// operation.
     pub(crate) fn take(&mut self) -> Option<RequestObject> {
-        match std::mem::replace(&mut self.stage, Stage::Inactive) {
-            Stage::Active(object) => Some(object),
-            Stage::Inactive => None,
-            Stage::Starting => {
-                self.stage = Stage::Starting;
+        match std::mem::replace(&mut self.stage, PersistentState::Inactive) {
+            PersistentState::Active(object) => Some(object),
+            PersistentState::Inactive => None,
+            PersistentState::Starting => {
+                self.stage = PersistentState::Starting;
                 None
             }
         }
@@ -129,7 +129,7 @@ pub(super) fn adopt(
         let held = runtime.comm(comm)?;
         let place = request.checked("request")?;
         let plan = plan(runtime, &held)?;
-        let persistent = Persistent { comm: held, errors_to: comm, plan, stage: Stage::Inactive };
+        let persistent = Persistent { comm: held, errors_to: comm, plan, stage: PersistentState::Inactive };
         let handle = runtime.objects().persistent.insert(persistent).ok_or_else(too_many)?;
         place.set(MPI_Request::from_value(handle));
         Ok(())
@@ -144,12 +144,12 @@ fn start(runtime: &'static Runtime, request: MPI_Request) -> (Target, Result<()>
     };
     // Nothing is held while the operation begins.
     let (stage, result) = match plan.begin(runtime, &comm, errors_to) {
-        Ok(object) => (Stage::Active(object), Ok(())),
-        Err(error) => (Stage::Inactive, Err(error)),
+        Ok(object) => (PersistentState::Active(object), Ok(())),
+        Err(error) => (PersistentState::Inactive, Err(error)),
     };
     if let Some(persistent) = runtime.objects().persistent.find_mut(request.value()) {
         persistent.stage = stage;
-    } else if let Stage::Active(object) = stage {
+    } else if let PersistentState::Active(object) = stage {
         // Another thread has freed it meanwhile.
         super::completion::detach(runtime, object);
     }
@@ -161,11 +161,11 @@ fn set_out(runtime: &'static Runtime, request: MPI_Request) -> Result<(Plan, Hel
     let Some(persistent) = objects.persistent.find_mut(request.value()) else {
         return Err(no_request(request).during("not a persistent request"));
     };
-    if !matches!(persistent.stage, Stage::Inactive) {
+    if !matches!(persistent.stage, PersistentState::Inactive) {
         return Err(Error::new(Class::Request, "the request is active already")
             .remedy("wait for it before it is started again"));
     }
-    persistent.stage = Stage::Starting;
+    persistent.stage = PersistentState::Starting;
     Ok((persistent.plan.again(), persistent.comm.clone(), persistent.errors_to))
 }
 
@@ -186,7 +186,7 @@ pub fn mpi_startall(count: c_int, array_of_requests: Variables<'_, MPI_Request>)
     let mut target = Target::World;
     let mut result = Ok(());
     let called = call("MPI_Startall", Target::World, |runtime| {
-        let list = List::check(count, array_of_requests)?;
+        let list = RequestList::check(count, array_of_requests)?;
         let requests: Vec<MPI_Request> = (0..list.count).map(|index| list.at(index)).collect();
         check_startable(runtime, &requests)?;
         for request in requests {

@@ -25,7 +25,7 @@ use crate::requests::SENT;
 use crate::state;
 use crate::types::*;
 
-pub(crate) use self::listed::{List, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
+pub(crate) use self::listed::{BlockList, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv};
 
 /// A buffer, and how many elements it holds, or holds for each rank.
 pub(crate) type Elements<B> = (B, MPI_Count, MPI_Datatype);

@@ -20,9 +20,9 @@ use crate::status;
 use crate::types::*;
 
 /// Whom and what a probe asks for; `None` stands for `MPI_PROC_NULL`.
-type Asked = Option<(Option<Rank>, Option<c_int>)>;
+type ProbeArguments = Option<(Option<Rank>, Option<c_int>)>;
 
-fn asked(comm: &Communicator, source: c_int, tag: c_int) -> Result<Asked> {
+fn asked(comm: &Communicator, source: c_int, tag: c_int) -> Result<ProbeArguments> {
     let tag = arguments::tag_or_any(tag)?;
     Ok(match arguments::source(comm, source)? {
         Partner::Nobody => None,

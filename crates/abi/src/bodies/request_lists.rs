@@ -13,18 +13,18 @@ use crate::types::*;
 
 /// A list of requests that the program handed over.
 #[derive(Clone, Copy)]
-pub(super) struct List<'call> {
+pub(super) struct RequestList<'call> {
     entries: Variables<'call, MPI_Request>,
     pub(super) count: usize,
 }
 
-impl<'call> List<'call> {
-    pub(super) fn check(count: c_int, entries: Variables<'call, MPI_Request>) -> Result<List<'call>> {
+impl<'call> RequestList<'call> {
+    pub(super) fn check(count: c_int, entries: Variables<'call, MPI_Request>) -> Result<RequestList<'call>> {
         let count = check_count(count)?;
         if entries.is_null() && count > 0 {
             return Err(null("array_of_requests"));
         }
-        Ok(List { entries, count })
+        Ok(RequestList { entries, count })
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use weft::sets::ProcessSet;
 use weft::{Class, Error, Result};
 
-use crate::bodies::buffered::Slot;
+use crate::bodies::buffered::AttachedSlot;
 use crate::bodies::error_handlers::{another_reference, release, resolve_for_session, retain};
 use crate::bodies::groups;
 use crate::bodies::info::{self, Pairs};
@@ -17,7 +17,7 @@ use crate::claims::{Place, Text, TextPlace, Variable, null};
 use crate::entry::Target;
 use crate::errors::{call_handler, finish, raise};
 use crate::generated::constants::*;
-use crate::handles::Kind;
+use crate::handles::HandleKind;
 use crate::objects::{Handler, lock};
 use crate::state::{self, Runtime, call, too_many};
 use crate::table::Table;
@@ -30,10 +30,10 @@ struct SessionObject {
     /// What `MPI_Session_get_info` tells.
     hints: Pairs,
     /// What buffered sends may use.
-    buffer: Arc<Slot>,
+    buffer: Arc<AttachedSlot>,
 }
 
-static SESSIONS: Mutex<Table<SessionObject>> = Mutex::new(Table::new(Kind::Session));
+static SESSIONS: Mutex<Table<SessionObject>> = Mutex::new(Table::new(HandleKind::Session));
 
 /// The handle of a living object, by its integer.
 pub(crate) fn by_integer(integer: usize) -> Option<usize> {
@@ -51,7 +51,7 @@ pub(crate) fn check(session: MPI_Session) -> Result<()> {
 }
 
 /// Where a session's buffer is attached.
-pub(crate) fn slot(session: MPI_Session) -> Result<Arc<Slot>> {
+pub(crate) fn slot(session: MPI_Session) -> Result<Arc<AttachedSlot>> {
     look(session, |object| object.buffer.clone())
 }
 

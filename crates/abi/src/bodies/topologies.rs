@@ -53,7 +53,7 @@ pub fn mpi_cart_create(
 ) -> c_int {
     call("MPI_Cart_create", Target::Comm(comm_old), |runtime| {
         let (object, comm_cart) = check(runtime, comm_old, comm_cart)?;
-        let asked = Asked::new(ndims, dims, periods)?;
+        let asked = RequestedTopology::new(ndims, dims, periods)?;
         let hint = if reorder == 0 { None } else { stencil_of(&object) };
         let words = || {
             format!("MPI_Cart_create, {}, reorder {}{}", asked.words(), reorder != 0, told(hint.as_deref()))
@@ -78,7 +78,7 @@ pub fn mpi_cart_map(
 ) -> c_int {
     call("MPI_Cart_map", Target::Comm(comm), |runtime| {
         let object = runtime.comm(comm)?;
-        let (asked, place) = (Asked::new(ndims, dims, periods)?, newrank.checked("newrank")?);
+        let (asked, place) = (RequestedTopology::new(ndims, dims, periods)?, newrank.checked("newrank")?);
         let hint = stencil_of(&object);
         object.comm.check(|| format!("MPI_Cart_map, {}{}", asked.words(), told(hint.as_deref())))?;
         if asked.extents(&object.comm)?.contains(&0) {
@@ -105,19 +105,19 @@ fn told(hint: Option<&str>) -> String {
 }
 
 /// A grid as the program describes it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestedTopology<'a> {
     dims: &'a [c_int],
     periods: &'a [c_int],
 }
 
-impl Asked<'_> {
+impl RequestedTopology<'_> {
     pub(crate) fn new<'a>(
         ndims: c_int,
         dims: List<'a, c_int>,
         periods: List<'a, c_int>,
-    ) -> Result<Asked<'a>> {
+    ) -> Result<RequestedTopology<'a>> {
         let count = axes(ndims)?;
-        Ok(Asked { dims: dims.slice(count, "dims")?, periods: periods.slice(count, "periods")? })
+        Ok(RequestedTopology { dims: dims.slice(count, "dims")?, periods: periods.slice(count, "periods")? })
     }
 
     /// For the comparison of calls (`WEFT_CHECK`).

@@ -23,13 +23,13 @@ use crate::types::*;
 /// How an operation was called.
 pub struct Way<'call> {
     name: &'static str,
-    kind: Kind<'call>,
+    kind: CallKind<'call>,
     /// What is called, in words, for an operation that is compared while it goes on.
     called: Cell<Option<Called>>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind<'call> {
+enum CallKind<'call> {
     Blocking,
     Begun(Place<'call, MPI_Request>),
     Planned(MPI_Info, Place<'call, MPI_Request>),
@@ -38,30 +38,30 @@ enum Kind<'call> {
 impl<'call> Way<'call> {
     /// The call returns when the operation is over.
     pub fn blocking(name: &'static str) -> Way<'call> {
-        Way { name, kind: Kind::Blocking, called: Cell::new(None) }
+        Way { name, kind: CallKind::Blocking, called: Cell::new(None) }
     }
 
     /// The call begins it.
     pub fn begun(name: &'static str, request: Place<'call, MPI_Request>) -> Way<'call> {
-        Way { name, kind: Kind::Begun(request), called: Cell::new(None) }
+        Way { name, kind: CallKind::Begun(request), called: Cell::new(None) }
     }
 
     /// The call describes it.
     pub fn planned(name: &'static str, info: MPI_Info, request: Place<'call, MPI_Request>) -> Way<'call> {
-        Way { name, kind: Kind::Planned(info, request), called: Cell::new(None) }
+        Way { name, kind: CallKind::Planned(info, request), called: Cell::new(None) }
     }
 
     /// Whether the call returns when the operation is over.
     #[inline(always)]
     pub(crate) fn is_blocking(&self) -> bool {
-        matches!(self.kind, Kind::Blocking)
+        matches!(self.kind, CallKind::Blocking)
     }
 
     /// Where the request goes of a call that begins the operation, if there is a place for it.
     pub(crate) fn begins(&self) -> Option<Slot<'call, MPI_Request>> {
         match self.kind {
-            Kind::Begun(request) => request.there(),
-            Kind::Blocking | Kind::Planned(..) => None,
+            CallKind::Begun(request) => request.there(),
+            CallKind::Blocking | CallKind::Planned(..) => None,
         }
     }
 
@@ -74,8 +74,8 @@ impl<'call> Way<'call> {
     /// wait.
     pub(crate) fn check(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
-            Kind::Blocking | Kind::Planned(..) => comm.check(operation),
-            Kind::Begun(_) => {
+            CallKind::Blocking | CallKind::Planned(..) => comm.check(operation),
+            CallKind::Begun(_) => {
                 self.note(|called| called.by_all = operation());
                 Ok(())
             }
@@ -86,8 +86,8 @@ impl<'call> Way<'call> {
     /// now, or beside the operation where the call does not wait. Call it after [`Way::check`].
     pub(crate) fn check_sides(&self, comm: &Communicator, operation: impl FnOnce() -> String) -> Result<()> {
         match self.kind {
-            Kind::Blocking | Kind::Planned(..) => comm.check_sides(operation),
-            Kind::Begun(_) => {
+            CallKind::Blocking | CallKind::Planned(..) => comm.check_sides(operation),
+            CallKind::Begun(_) => {
                 self.note(|called| called.by_side = operation());
                 Ok(())
             }
@@ -108,7 +108,7 @@ impl<'call> Way<'call> {
         comm: MPI_Comm,
         describe: impl FnOnce(&'static Runtime, &Communicator) -> Result<Described>,
     ) -> c_int {
-        if let Kind::Planned(hints, request) = self.kind {
+        if let CallKind::Planned(hints, request) = self.kind {
             let plan = |runtime, held: &crate::objects::Held| {
                 info::check(hints)?;
                 let mut described = describe(runtime, &held.comm)?;
@@ -120,7 +120,7 @@ impl<'call> Way<'call> {
         }
         call(self.name, Target::Comm(comm), |runtime| {
             let object = runtime.comm(comm)?;
-            let Kind::Begun(request) = self.kind else {
+            let CallKind::Begun(request) = self.kind else {
                 return describe(runtime, &object.comm)?.run(&object.comm);
             };
             let place = request.checked("request")?;
@@ -135,10 +135,10 @@ impl<'call> Way<'call> {
 /// Memory of the program that an operation reads or writes.
 pub(crate) struct Side<B> {
     buffer: B,
-    pieces: Pieces,
+    pieces: BlocksOfCall,
 }
 
-enum Pieces {
+enum BlocksOfCall {
     One([Piece; 1]),
     Listed(Vec<Piece>),
 }
@@ -146,12 +146,12 @@ enum Pieces {
 impl<B: Buffer> Side<B> {
     /// One piece at the beginning of a buffer.
     pub(crate) fn whole(buffer: B, piece: [Piece; 1]) -> Side<B> {
-        Side { buffer, pieces: Pieces::One(piece) }
+        Side { buffer, pieces: BlocksOfCall::One(piece) }
     }
 
     /// Pieces anywhere.
     pub(crate) fn listed(buffer: B, pieces: Vec<Piece>) -> Side<B> {
-        Side { buffer, pieces: Pieces::Listed(pieces) }
+        Side { buffer, pieces: BlocksOfCall::Listed(pieces) }
     }
 
     /// Nothing.
@@ -166,8 +166,8 @@ impl<B: Buffer> Side<B> {
 
     pub(crate) fn pieces(&self) -> &[Piece] {
         match &self.pieces {
-            Pieces::One(piece) => piece,
-            Pieces::Listed(pieces) => pieces,
+            BlocksOfCall::One(piece) => piece,
+            BlocksOfCall::Listed(pieces) => pieces,
         }
     }
 }

@@ -17,15 +17,15 @@ use crate::types::*;
 /// The values of predefined keys, where programs may keep pointers to them while the window is there. They
 /// are atomics only to stand in memory that can be written: a program that writes there harms nobody but
 /// itself.
-pub(crate) struct Facts {
+pub(crate) struct WindowFacts {
     bytes: AtomicIsize,
     unit: AtomicI32,
     flavor: AtomicI32,
     model: AtomicI32,
 }
 
-impl Facts {
-    pub(crate) fn of(window: &Window) -> Facts {
+impl WindowFacts {
+    pub(crate) fn of(window: &Window) -> WindowFacts {
         let extent = window.extent();
         let flavor = match window.flavor() {
             Flavor::Create => MPI_WIN_FLAVOR_CREATE,
@@ -33,7 +33,7 @@ impl Facts {
             Flavor::Dynamic => MPI_WIN_FLAVOR_DYNAMIC,
             Flavor::Shared => MPI_WIN_FLAVOR_SHARED,
         };
-        Facts {
+        WindowFacts {
             bytes: AtomicIsize::new(extent.bytes as isize),
             // The attribute is an int, also where the unit was given as a wider number.
             unit: AtomicI32::new(c_int::try_from(extent.unit).unwrap_or(MPI_UNDEFINED)),

@@ -1,6 +1,6 @@
 //! The doctor's section on network cards, and on libfabric, through which they are used.
 
-use weft::doctor::{self, FoundByLibfabric, LibfabricSurvey, Link, Nature, Near, Nic};
+use weft::doctor::{self, FoundByLibfabric, LibfabricSurvey, Link, Nature, NearDomains, Nic};
 use weft::{Config, FabricName};
 
 use super::{Check, State, trial};
@@ -9,12 +9,12 @@ use super::{Check, State, trial};
 pub fn section(config: &Config) -> Vec<Check> {
     let survey = doctor::survey_libfabric(config).map_err(|error| error.to_string());
     let asked = match (config.allows(FabricName::Libfabric), config.seeks_hardware) {
-        (true, _) => Asked::Named(config.libfabric_provider.clone()),
-        (false, true) => Asked::Sought,
-        (false, false) => Asked::LeftOut,
+        (true, _) => NetworkRequest::Named(config.libfabric_provider.clone()),
+        (false, true) => NetworkRequest::Sought,
+        (false, false) => NetworkRequest::LeftOut,
     };
     let mut checks = checks(&survey, &asked, &doctor::rdma_cards());
-    if let (Asked::Named(provider), Ok(LibfabricSurvey { chosen: Some(_), .. })) = (asked, survey) {
+    if let (NetworkRequest::Named(provider), Ok(LibfabricSurvey { chosen: Some(_), .. })) = (asked, survey) {
         let provider = provider.map(|provider| format!(":{provider}")).unwrap_or_default();
         checks.extend(trial("a job over libfabric", &format!("libfabric{provider}"), |_| None));
     }
@@ -22,7 +22,7 @@ pub fn section(config: &Config) -> Vec<Check> {
 }
 
 /// What the variables ask for.
-enum Asked {
+enum NetworkRequest {
     /// libfabric, and perhaps a provider.
     Named(Option<String>),
     /// Nothing: it is used between hosts that have cards for it.
@@ -31,7 +31,7 @@ enum Asked {
     LeftOut,
 }
 
-fn checks(survey: &Result<LibfabricSurvey, String>, asked: &Asked, cards: &[String]) -> Vec<Check> {
+fn checks(survey: &Result<LibfabricSurvey, String>, asked: &NetworkRequest, cards: &[String]) -> Vec<Check> {
     let mut checks = vec![in_kernel(cards)];
     match survey {
         Ok(survey) => {
@@ -59,11 +59,11 @@ fn library(survey: &LibfabricSurvey) -> Check {
     Check::new("library", State::Good, what)
 }
 
-fn no_library(error: &str, asked: &Asked, has_cards: bool) -> Check {
+fn no_library(error: &str, asked: &NetworkRequest, has_cards: bool) -> Check {
     let (what, remedy) = error.split_once('\n').unwrap_or((error, ""));
     match asked {
-        Asked::Named(_) => Check::new("library", State::Broken, what).remedy(remedy.trim()),
-        Asked::Sought if has_cards => {
+        NetworkRequest::Named(_) => Check::new("library", State::Broken, what).remedy(remedy.trim()),
+        NetworkRequest::Sought if has_cards => {
             let what = format!("{what}; without libfabric the cards are not used");
             Check::new("library", State::Slow, what).remedy(remedy.trim())
         }
@@ -72,7 +72,7 @@ fn no_library(error: &str, asked: &Asked, has_cards: bool) -> Check {
 }
 
 /// What a job would use, and why.
-fn chosen(survey: &LibfabricSurvey, asked: &Asked, has_cards: bool) -> Check {
+fn chosen(survey: &LibfabricSurvey, asked: &NetworkRequest, has_cards: bool) -> Check {
     let good = |why: &str| {
         let way = survey.chosen.as_ref().map(|way| format!("{} on {}", way.provider, way.domain));
         let what = format!("{}: {why}{}", way.unwrap_or_default(), preference(survey));
@@ -80,29 +80,29 @@ fn chosen(survey: &LibfabricSurvey, asked: &Asked, has_cards: bool) -> Check {
     };
     let check = |state: State, what: &str| Check::new("chosen", state, what);
     match (asked, survey.chosen.is_some()) {
-        (Asked::LeftOut, _) => check(State::Absent, "nothing: left out by WEFT_FABRIC"),
-        (Asked::Named(Some(_)), true) => good("named in WEFT_FABRIC"),
-        (Asked::Named(None), true) => good("the first provider for hardware"),
-        (Asked::Named(provider), false) => {
+        (NetworkRequest::LeftOut, _) => check(State::Absent, "nothing: left out by WEFT_FABRIC"),
+        (NetworkRequest::Named(Some(_)), true) => good("named in WEFT_FABRIC"),
+        (NetworkRequest::Named(None), true) => good("the first provider for hardware"),
+        (NetworkRequest::Named(provider), false) => {
             let what = match provider {
                 Some(provider) => format!("no provider `{provider}` serves here"),
                 None => "no provider for hardware serves here".to_owned(),
             };
             check(State::Broken, &what).remedy(remedy(survey, has_cards))
         }
-        (Asked::Sought, true) if has_cards => {
+        (NetworkRequest::Sought, true) if has_cards => {
             good("the first provider for hardware, for jobs on several hosts")
         }
-        (Asked::Sought, true) => {
+        (NetworkRequest::Sought, true) => {
             let what =
                 "nothing by itself, as the kernel knows no card; a provider for hardware serves all the same";
             check(State::Slow, what).remedy("WEFT_FABRIC=shm,libfabric")
         }
-        (Asked::Sought, false) if has_cards => {
+        (NetworkRequest::Sought, false) if has_cards => {
             let what = "nothing: no provider uses the cards that are here, and tcp is used between hosts";
             check(State::Slow, what).remedy(remedy(survey, true))
         }
-        (Asked::Sought, false) => {
+        (NetworkRequest::Sought, false) => {
             check(State::Absent, "nothing: there is no hardware, and tcp is used between hosts")
         }
     }
@@ -153,14 +153,14 @@ fn remedy(survey: &LibfabricSurvey, has_cards: bool) -> String {
 
 /// A line for each card, and one for all providers that work without.
 fn ways(survey: &LibfabricSurvey) -> Vec<Check> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut lines: Vec<NetworkLine<'_>> = Vec::new();
     for (number, way) in survey.found.iter().enumerate() {
         let usage = match (survey.chosen.as_ref() == Some(way), survey.rails.contains(way)) {
             (true, _) => Usage::Chosen,
             (false, true) => Usage::Helps,
             (false, false) => Usage::None,
         };
-        let (item, line) = Line::of(way, survey.near.get(number), usage);
+        let (item, line) = NetworkLine::of(way, survey.near.get(number), usage);
         let place = lines.iter().position(|other| other.is_like(&line)).unwrap_or(lines.len());
         if place == lines.len() {
             lines.push(line);
@@ -170,11 +170,11 @@ fn ways(survey: &LibfabricSurvey) -> Vec<Check> {
             lines[place].items.push(item);
         }
     }
-    lines.into_iter().map(Line::check).collect()
+    lines.into_iter().map(NetworkLine::check).collect()
 }
 
 /// What is said of some ways alike.
-struct Line<'a> {
+struct NetworkLine<'a> {
     name: &'a str,
     items: Vec<&'a str>,
     card: String,
@@ -190,9 +190,9 @@ enum Usage {
     None,
 }
 
-impl<'a> Line<'a> {
+impl<'a> NetworkLine<'a> {
     /// The line that a way belongs on, and its word there.
-    fn of(way: &'a FoundByLibfabric, near: Option<&Near>, usage: Usage) -> (&'a str, Line<'a>) {
+    fn of(way: &'a FoundByLibfabric, near: Option<&NearDomains>, usage: Usage) -> (&'a str, NetworkLine<'a>) {
         let is_down = way.nic.as_ref().is_some_and(|nic| nic.link == Link::Down);
         let (provider, domain) = (way.provider.as_str(), way.domain.as_str());
         let (name, item, state, verdict) = match Nature::of(way) {
@@ -211,10 +211,10 @@ impl<'a> Line<'a> {
             Nature::Hardware => (provider, domain, State::Absent, "could be used; another comes first"),
         };
         let card = if name == provider { card(way.nic.as_ref(), near) } else { String::new() };
-        (item, Line { name, items: Vec::new(), card, state, verdict })
+        (item, NetworkLine { name, items: Vec::new(), card, state, verdict })
     }
 
-    fn is_like(&self, other: &Line<'_>) -> bool {
+    fn is_like(&self, other: &NetworkLine<'_>) -> bool {
         (self.name, &self.card, self.verdict) == (other.name, &other.card, other.verdict)
     }
 
@@ -225,7 +225,7 @@ impl<'a> Line<'a> {
 }
 
 /// What is known of a card, in brackets.
-fn card(nic: Option<&Nic>, near: Option<&Near>) -> String {
+fn card(nic: Option<&Nic>, near: Option<&NearDomains>) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(nic) = nic {
         let link = match nic.link {
@@ -239,7 +239,7 @@ fn card(nic: Option<&Nic>, near: Option<&Near>) -> String {
         let told = [device, nic.pci.map(|pci| pci.to_string()), network, speed, link];
         parts.extend(told.into_iter().flatten());
     }
-    if let Some(Near { local_cpus: Some(cpus), distance }) = near {
+    if let Some(NearDomains { local_cpus: Some(cpus), distance }) = near {
         parts.push(format!("nearest to cpus {cpus}, distance {distance}"));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
@@ -273,7 +273,7 @@ mod tests {
     fn survey(found: Vec<FoundByLibfabric>, chosen: Option<usize>) -> Result<LibfabricSurvey, String> {
         let chosen = chosen.map(|place| found[place].clone());
         let path = Some("/usr/lib/libfabric.so.1".into());
-        let near = vec![Near { local_cpus: None, distance: 0 }; found.len()];
+        let near = vec![NearDomains { local_cpus: None, distance: 0 }; found.len()];
         let version = Version { major: 1, minor: 17 };
         Ok(LibfabricSurvey { version, path, found, near, chosen, rails: Vec::new() })
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_software_is_told_and_not_used() {
-        let checks = checks(&survey(software(), None), &Asked::Sought, &[]);
+        let checks = checks(&survey(software(), None), &NetworkRequest::Sought, &[]);
         assert!(checks.iter().all(|check| matches!(check.state, State::Good | State::Absent)), "{checks:?}");
         assert!(checks.iter().all(|check| check.remedy.is_none()), "{checks:?}");
         let what = &find(&checks, "over sockets").what;
@@ -305,7 +305,7 @@ mod tests {
         found.insert(1, way("verbs;ofi_rxm", "mlx5_1", Some(Link::Down)));
         let cards = ["mlx5_0".to_owned(), "mlx5_1".to_owned()];
         let survey = survey(found, Some(0));
-        let told = checks(&survey, &Asked::Sought, &cards);
+        let told = checks(&survey, &NetworkRequest::Sought, &cards);
         assert_eq!(find(&told, "cards for RDMA").what, "mlx5_0, mlx5_1");
         let expected = "verbs;ofi_rxm on mlx5_0: the first provider for hardware, for jobs on several hosts";
         assert_eq!(
@@ -319,10 +319,20 @@ mod tests {
             "{told:?}"
         );
         for (asked, cards, state, what) in [
-            (Asked::Named(None), &cards[..], State::Good, "verbs;ofi_rxm on mlx5_0: the first provider"),
-            (Asked::Named(Some("verbs".to_owned())), &cards[..], State::Good, "mlx5_0: named in WEFT_FABRIC"),
-            (Asked::Sought, &[][..], State::Slow, "the kernel knows no card"),
-            (Asked::LeftOut, &cards[..], State::Absent, "left out by WEFT_FABRIC"),
+            (
+                NetworkRequest::Named(None),
+                &cards[..],
+                State::Good,
+                "verbs;ofi_rxm on mlx5_0: the first provider",
+            ),
+            (
+                NetworkRequest::Named(Some("verbs".to_owned())),
+                &cards[..],
+                State::Good,
+                "mlx5_0: named in WEFT_FABRIC",
+            ),
+            (NetworkRequest::Sought, &[][..], State::Slow, "the kernel knows no card"),
+            (NetworkRequest::LeftOut, &cards[..], State::Absent, "left out by WEFT_FABRIC"),
         ] {
             let told = checks(&survey, &asked, cards);
             let chosen = find(&told, "chosen");
@@ -335,9 +345,9 @@ mod tests {
     fn of_several_cards_is_told_which_is_taken_and_why() {
         let card = |number: u8| way("verbs;ofi_rxm", ["a", "b", "c"][usize::from(number)], Some(Link::Up));
         let mut survey = survey(vec![card(0), card(1), card(2)], Some(1)).unwrap();
-        let near = |cpus: &str, distance| Near { local_cpus: Some(cpus.to_owned()), distance };
+        let near = |cpus: &str, distance| NearDomains { local_cpus: Some(cpus.to_owned()), distance };
         survey.near = vec![near("0-7", 2), near("8-15", 1), near("0-7", 2)];
-        let told = |survey: &LibfabricSurvey| checks(&Ok(survey.clone()), &Asked::Named(None), &[]);
+        let told = |survey: &LibfabricSurvey| checks(&Ok(survey.clone()), &NetworkRequest::Named(None), &[]);
         let text = told(&survey);
         let chosen = &find(&text, "chosen").what;
         assert!(
@@ -367,11 +377,11 @@ mod tests {
     fn nothing_that_serves_has_a_remedy_where_it_matters() {
         let card = ["mlx5_0".to_owned()];
         for (asked, cards, state, remedy) in [
-            (Asked::Sought, &[][..], State::Absent, None),
-            (Asked::Sought, &card[..], State::Slow, Some("install what the cards need")),
-            (Asked::Named(None), &card[..], State::Broken, Some("install what the cards need")),
+            (NetworkRequest::Sought, &[][..], State::Absent, None),
+            (NetworkRequest::Sought, &card[..], State::Slow, Some("install what the cards need")),
+            (NetworkRequest::Named(None), &card[..], State::Broken, Some("install what the cards need")),
             (
-                Asked::Named(None),
+                NetworkRequest::Named(None),
                 &[][..],
                 State::Broken,
                 Some("for a test of libfabric, WEFT_FABRIC='libfabric:tcp;ofi_rxm'"),
@@ -384,7 +394,7 @@ mod tests {
             assert_eq!(told.is_some(), remedy.is_some(), "{chosen:?}");
             assert!(remedy.is_none_or(|remedy| told.unwrap().contains(remedy)), "{chosen:?}");
         }
-        let named = Asked::Named(Some("verbs".to_owned()));
+        let named = NetworkRequest::Named(Some("verbs".to_owned()));
         let checks = checks(&survey(software(), None), &named, &[]);
         assert!(find(&checks, "chosen").what.contains("no provider `verbs`"), "{checks:?}");
     }
@@ -394,10 +404,10 @@ mod tests {
         let error = "libfabric: libfabric.so.1 cannot be loaded: no such file\nInstall it.".to_owned();
         let card = ["mlx5_0".to_owned()];
         for (asked, cards, state, remedy) in [
-            (Asked::Sought, &[][..], State::Absent, None),
-            (Asked::Sought, &card[..], State::Slow, Some("Install it.")),
-            (Asked::LeftOut, &card[..], State::Absent, None),
-            (Asked::Named(None), &[][..], State::Broken, Some("Install it.")),
+            (NetworkRequest::Sought, &[][..], State::Absent, None),
+            (NetworkRequest::Sought, &card[..], State::Slow, Some("Install it.")),
+            (NetworkRequest::LeftOut, &card[..], State::Absent, None),
+            (NetworkRequest::Named(None), &[][..], State::Broken, Some("Install it.")),
         ] {
             let checks = checks(&Err(error.clone()), &asked, cards);
             let library = find(&checks, "library");

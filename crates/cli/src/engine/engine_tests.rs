@@ -19,16 +19,16 @@ fn a_job_goes_elsewhere_only_where_it_must() {
     let of = |named: &[&str], around: Surroundings| {
         place(hosts(named), &around, &|host| host == "here" || host == "localhost")
     };
-    assert_eq!(of(&[], none()), Place::Here(None));
-    assert_eq!(of(&["localhost"], none()), Place::Here(None));
-    assert_eq!(of(&["localhost:2", "here:2"], slurm(4)), Place::Here(Some(4)));
-    assert_eq!(of(&["here", "n2"], none()), Place::Elsewhere(hosts(&["here", "n2"])));
-    assert_eq!(of(&[], slurm(1)), Place::Here(None));
-    assert_eq!(of(&[], slurm(2)), Place::Elsewhere(Vec::new()));
-    assert_eq!(of(&[], Surroundings { is_rank: true, ..slurm(2) }), Place::Here(None));
-    assert_eq!(of(&[], pbs(&["here", "here"])), Place::Here(None));
-    assert_eq!(of(&[], pbs(&["here", "n2", "n2"])), Place::Elsewhere(hosts(&["here", "n2:2"])));
-    assert_eq!(of(&["here"], pbs(&["here", "n2"])), Place::Here(None));
+    assert_eq!(of(&[], none()), LauncherPlace::Here(None));
+    assert_eq!(of(&["localhost"], none()), LauncherPlace::Here(None));
+    assert_eq!(of(&["localhost:2", "here:2"], slurm(4)), LauncherPlace::Here(Some(4)));
+    assert_eq!(of(&["here", "n2"], none()), LauncherPlace::Elsewhere(hosts(&["here", "n2"])));
+    assert_eq!(of(&[], slurm(1)), LauncherPlace::Here(None));
+    assert_eq!(of(&[], slurm(2)), LauncherPlace::Elsewhere(Vec::new()));
+    assert_eq!(of(&[], Surroundings { is_rank: true, ..slurm(2) }), LauncherPlace::Here(None));
+    assert_eq!(of(&[], pbs(&["here", "here"])), LauncherPlace::Here(None));
+    assert_eq!(of(&[], pbs(&["here", "n2", "n2"])), LauncherPlace::Elsewhere(hosts(&["here", "n2:2"])));
+    assert_eq!(of(&["here"], pbs(&["here", "n2"])), LauncherPlace::Here(None));
 }
 
 #[test]

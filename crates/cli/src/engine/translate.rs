@@ -29,7 +29,7 @@ pub struct Translated {
 /// Which option the engine cannot follow, with a remedy.
 pub fn translate(kind: Kind, options: &Options, hosts: &[Host], root: bool) -> Result<Translated, String> {
     refuse(kind, options)?;
-    let job = Job { options, hosts, policy: options.policy() };
+    let job = TranslatedJob { options, hosts, policy: options.policy() };
     match kind {
         Kind::Srun(protocol) => job.srun(protocol),
         Kind::Prterun | Kind::OpenMpi => job.prrte(kind, root),
@@ -69,7 +69,7 @@ fn refuse(kind: Kind, options: &Options) -> Result<(), String> {
     }
 }
 
-struct Job<'a> {
+struct TranslatedJob<'a> {
     options: &'a Options,
     hosts: &'a [Host],
     policy: Policy,
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-impl Job<'_> {
+impl TranslatedJob<'_> {
     /// How many ranks the only part has, where that is known.
     fn ranks(&self, part: &Part) -> Option<u32> {
         let hosts = self.hosts.len() as u32;

@@ -22,7 +22,7 @@ pub fn draw(grid: &Grid, placement: &Placement, mapping: &Mapping) -> Option<Str
         return None;
     }
     let layout = Layout::of(grid);
-    let parts = Parts::of(placement);
+    let parts = PictureParts::of(placement);
     let before: Vec<u32> = (0..grid.cells()).map(|cell| placement.place(cell)).collect();
     let after: Vec<u32> = (0..grid.cells()).map(|cell| mapping.place(cell)).collect();
     let (width, height) = (2 * layout.width() + 3 * MARGIN, layout.height() + 2 * MARGIN + HEAD);
@@ -90,13 +90,13 @@ impl Layout {
 }
 
 /// Node and package of each place.
-struct Parts {
+struct PictureParts {
     nodes: Vec<u32>,
     packages: Vec<u32>,
 }
 
-impl Parts {
-    fn of(placement: &Placement) -> Parts {
+impl PictureParts {
+    fn of(placement: &Placement) -> PictureParts {
         let listed = |sizes: &Sizes| {
             (0..)
                 .zip(sizes.iter())
@@ -107,7 +107,7 @@ impl Parts {
         let inner = [Level::Package, Level::NumaNode, Level::L3Cache].map(Tier::Part);
         let packages = placement.tiers().iter().find(|(tier, _)| inner.contains(tier));
         let packages = packages.map_or_else(|| nodes.clone(), |(_, sizes)| listed(sizes));
-        Parts { nodes, packages }
+        PictureParts { nodes, packages }
     }
 
     fn colour(&self, place: u32) -> String {
@@ -122,7 +122,7 @@ impl Parts {
 }
 
 /// One of the two pictures, by the place of each cell.
-fn side(out: &mut String, grid: &Grid, layout: &Layout, parts: &Parts, places: &[u32]) {
+fn side(out: &mut String, grid: &Grid, layout: &Layout, parts: &PictureParts, places: &[u32]) {
     for panel in 0..layout.panels {
         let (x, y) = layout.corner(panel);
         let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
@@ -134,7 +134,7 @@ fn side(out: &mut String, grid: &Grid, layout: &Layout, parts: &Parts, places: &
 }
 
 /// Cells as rectangles, neighbours in a row of one colour as one.
-fn cells(out: &mut String, layout: &Layout, parts: &Parts, places: &[u32]) {
+fn cells(out: &mut String, layout: &Layout, parts: &PictureParts, places: &[u32]) {
     let package =
         |row: u32, column: u32| parts.packages[places[(row * layout.columns + column) as usize] as usize];
     for row in 0..layout.rows {
@@ -156,7 +156,7 @@ fn cells(out: &mut String, layout: &Layout, parts: &Parts, places: &[u32]) {
 }
 
 /// Lines between cells of different nodes and packages; at the rim also those round a ring.
-fn borders(out: &mut String, grid: &Grid, layout: &Layout, parts: &Parts, places: &[u32]) {
+fn borders(out: &mut String, grid: &Grid, layout: &Layout, parts: &PictureParts, places: &[u32]) {
     let (rows, columns, side) = (layout.rows, layout.columns, layout.side);
     let at = |row: u32, column: u32| places[(row * columns + column) as usize] as usize;
     let axes = grid.axes();

@@ -48,11 +48,11 @@ impl Places {
                     .ok_or(NoPlan::Ranks { ranks })?
             }
         };
-        let Bound { sets: binding, why: unbound, claims, free } = match &parts {
+        let BoundRank { sets: binding, why: unbound, claims, free } = match &parts {
             Some(parts) if policy.is_explicit() => {
-                Bound::by_policy(&policy, parts, cores, ranks, threads, minds_others)?
+                BoundRank::by_policy(&policy, parts, cores, ranks, threads, minds_others)?
             }
-            _ => Bound::by_default(cores, ranks, threads, minds_others),
+            _ => BoundRank::by_default(cores, ranks, threads, minds_others),
         };
         let names = parts.map(|parts| {
             let name = |rank: u32| match &binding {
@@ -70,7 +70,7 @@ impl Places {
 
 /// The cpus that ranks are bound to.
 #[derive(Default)]
-struct Bound {
+struct BoundRank {
     sets: Option<Vec<CpuSet>>,
     /// Why ranks are not bound, where the user has not said so.
     why: Option<Unbound>,
@@ -79,17 +79,17 @@ struct Bound {
     free: Option<usize>,
 }
 
-impl Bound {
+impl BoundRank {
     /// Binds ranks where the user says nothing of it: each to free cores of its own, if there are enough.
-    fn by_default(cores: Vec<Core>, ranks: u32, threads: usize, minds_others: bool) -> Bound {
+    fn by_default(cores: Vec<Core>, ranks: u32, threads: usize, minds_others: bool) -> BoundRank {
         if ranks == 1 {
-            return Bound { why: Some(Unbound::Alone), ..Bound::default() };
+            return BoundRank { why: Some(Unbound::Alone), ..BoundRank::default() };
         }
         let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
         let free = Some(occupancy.free_cpus());
         match occupancy.share_out(ranks, threads) {
-            Ok(sets) => Bound { claims: occupancy.hold(&sets), sets: Some(sets), why: None, free },
-            Err(why) => Bound { why: Some(why), free, ..Bound::default() },
+            Ok(sets) => BoundRank { claims: occupancy.hold(&sets), sets: Some(sets), why: None, free },
+            Err(why) => BoundRank { why: Some(why), free, ..BoundRank::default() },
         }
     }
 
@@ -102,10 +102,10 @@ impl Bound {
         ranks: u32,
         threads: usize,
         minds_others: bool,
-    ) -> Result<Bound, NoPlan> {
+    ) -> Result<BoundRank, NoPlan> {
         let target = policy.bind_to.as_ref().map(|bind| &bind.target);
         if target == Some(&Target::None) && !minds_others {
-            return Ok(Bound::default());
+            return Ok(BoundRank::default());
         }
         let occupancy = Occupancy::look(cores, ranks as usize, minds_others);
         let free = Some(occupancy.free_cpus());
@@ -124,7 +124,7 @@ impl Bound {
         // Sockets and the like are for many: a job that may run on all of one does not keep others from its
         // cores.
         let held = sets.as_deref().filter(|_| !is_of(|unit| unit < Unit::Core));
-        Ok(Bound { claims: occupancy.hold(held.unwrap_or_default()), sets, why: None, free })
+        Ok(BoundRank { claims: occupancy.hold(held.unwrap_or_default()), sets, why: None, free })
     }
 }
 

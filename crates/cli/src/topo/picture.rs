@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use topology::{Kind, Level, Machine};
 
 /// A part, laid out.
-struct Plan {
+struct PicturePlan {
     place: usize,
     label: String,
     width: f64,
     height: f64,
     columns: usize,
-    within: Vec<Plan>,
+    within: Vec<PicturePlan>,
 }
 
 /// The picture as SVG, with a line of text below it.
@@ -43,24 +43,24 @@ pub fn draw(tree: &Machine, caption: &str) -> String {
 }
 
 /// What is shown of a part, without sizes.
-fn plan(tree: &Machine, place: usize) -> Plan {
+fn plan(tree: &Machine, place: usize) -> PicturePlan {
     let within: Vec<usize> = tree.within(place).collect();
     let is_cpu = |&part: &usize| tree.parts()[part].object.kind == Kind::Part(Level::Cpu);
     let mut label = super::label(tree, place);
     // The cpus of a core are words in its box.
     let are_cpus = !within.is_empty() && within.iter().all(is_cpu);
     let is_core = tree.parts()[place].object.kind == Kind::Part(Level::Core);
-    let within: Vec<Plan> = if are_cpus && is_core {
+    let within: Vec<PicturePlan> = if are_cpus && is_core {
         let _ = write!(label, ": cpu {}", tree.parts()[place].object.cpus);
         Vec::new()
     } else {
         within.into_iter().map(|part| plan(tree, part)).collect()
     };
-    Plan { place, label, width: 0.0, height: 0.0, columns: 1, within }
+    PicturePlan { place, label, width: 0.0, height: 0.0, columns: 1, within }
 }
 
 /// The widest label of each kind: equal parts shall have equal boxes.
-fn note_widths(tree: &Machine, plan: &Plan, widths: &mut HashMap<Kind, f64>) {
+fn note_widths(tree: &Machine, plan: &PicturePlan, widths: &mut HashMap<Kind, f64>) {
     let width = plan.label.chars().count() as f64 * LETTER + 2.0 * GAP;
     let widest = widths.entry(tree.parts()[plan.place].object.kind).or_default();
     *widest = widest.max(width);
@@ -68,7 +68,7 @@ fn note_widths(tree: &Machine, plan: &Plan, widths: &mut HashMap<Kind, f64>) {
 }
 
 /// Finds the size of a box and of all within it, and the columns.
-fn lay_out(tree: &Machine, plan: &mut Plan, widths: &HashMap<Kind, f64>) {
+fn lay_out(tree: &Machine, plan: &mut PicturePlan, widths: &HashMap<Kind, f64>) {
     plan.within.iter_mut().for_each(|part| lay_out(tree, part, widths));
     let least = widths.get(&tree.parts()[plan.place].object.kind).copied().unwrap_or(0.0);
     let of_columns = |columns| {
@@ -86,23 +86,23 @@ fn off(width: f64, height: f64) -> f64 {
 }
 
 /// The size of a box that holds these in so many columns.
-fn extent(within: &[Plan], columns: usize) -> (f64, f64) {
+fn extent(within: &[PicturePlan], columns: usize) -> (f64, f64) {
     let widths = column_widths(within, columns);
     let height: f64 = within.chunks(columns).map(|row| row_height(row) + GAP).sum();
     (widths.iter().map(|width| width + GAP).sum::<f64>() + GAP, height + LINE + GAP)
 }
 
-fn column_widths(within: &[Plan], columns: usize) -> Vec<f64> {
+fn column_widths(within: &[PicturePlan], columns: usize) -> Vec<f64> {
     let widest =
         |column| within.iter().skip(column).step_by(columns).map(|plan| plan.width).fold(0.0, f64::max);
     (0..columns).map(widest).collect()
 }
 
-fn row_height(row: &[Plan]) -> f64 {
+fn row_height(row: &[PicturePlan]) -> f64 {
     row.iter().map(|plan| plan.height).fold(0.0, f64::max)
 }
 
-fn draw_plan(text: &mut String, tree: &Machine, plan: &Plan, x: f64, y: f64) {
+fn draw_plan(text: &mut String, tree: &Machine, plan: &PicturePlan, x: f64, y: f64) {
     let kind = tree.parts()[plan.place].object.kind;
     let (width, height) = (plan.width, plan.height);
     let _ = writeln!(

@@ -4,7 +4,7 @@
 //! It is a polynomial in the kinds, modulo a prime: what is repeated is a power, so a million structs cost no
 //! more than one, and parts are put together from their numbers.
 
-use super::{Shape, Signature, whole};
+use super::{Signature, SignatureShape, whole};
 use crate::{Datatype, Predefined};
 
 impl Datatype {
@@ -55,12 +55,12 @@ impl Signature {
     /// Of the first `bytes` bytes of this.
     fn part(&self, mut bytes: i64) -> Result<Digest, Undigested> {
         match &self.shape {
-            Shape::Uniform(kind) => {
+            SignatureShape::Uniform(kind) => {
                 let elements = whole(bytes, kind.size()).ok_or(Undigested::NotWhole)?;
                 Ok(Digest::of(*kind)?.times(elements))
             }
-            Shape::Repeat { inner } => inner.digest(bytes),
-            Shape::Sequence(parts) => {
+            SignatureShape::Repeat { inner } => inner.digest(bytes),
+            SignatureShape::Sequence(parts) => {
                 let mut digest = Digest::EMPTY;
                 for part in parts.iter() {
                     if bytes == 0 {

@@ -6,7 +6,7 @@ use super::Weather;
 use crate::{Exposed, Header, Payload, Peer, UserMemory};
 
 /// What all endpoints share.
-pub(super) struct Shared {
+pub(super) struct SimulatedShared {
     pub(super) weather: Weather,
     pub(super) dice: Dice,
     pub(super) now: u64,
@@ -60,7 +60,7 @@ pub(super) struct SharedCopy {
     pub(super) left: Option<(usize, UserMemory)>,
 }
 
-impl Shared {
+impl SimulatedShared {
     /// Copies what `from` has exposed, if it is there.
     pub(super) fn read(&self, from: Peer, exposed: Exposed, offset: usize, into: &mut UserMemory) -> bool {
         let Some(bytes) = self.exposures.get(&(from, exposed.words[0])) else { return false };

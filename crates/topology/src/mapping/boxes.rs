@@ -20,7 +20,7 @@ pub(crate) enum Cutting {
 
 /// A box: its lowest corner, its extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
+struct BoxPiece {
     low: Vec<u32>,
     size: Vec<u32>,
 }
@@ -58,8 +58,8 @@ impl Boxes {
     }
 
     /// The first box, which is everything.
-    fn whole(field: &Field) -> Piece {
-        Piece { low: vec![0; field.axes()], size: field.dims.clone() }
+    fn whole(field: &Field) -> BoxPiece {
+        BoxPiece { low: vec![0; field.axes()], size: field.dims.clone() }
     }
 
     /// Where a box is cut: the axis, and the extent of the lower part. `None` where it is not cut any more.
@@ -146,7 +146,7 @@ impl Boxes {
         self.fill_piece(field, &mut Boxes::whole(field), into);
     }
 
-    fn fill_piece(&self, field: &Field, piece: &mut Piece, into: &mut Vec<u32>) {
+    fn fill_piece(&self, field: &Field, piece: &mut BoxPiece, into: &mut Vec<u32>) {
         let Some((axis, at)) = self.cut(&piece.size) else {
             fill_rows(field, piece, 0, 0, into);
             return;
@@ -162,11 +162,11 @@ impl Boxes {
     }
 }
 
-fn cells(piece: &Piece) -> u32 {
+fn cells(piece: &BoxPiece) -> u32 {
     piece.size.iter().product()
 }
 
-fn fill_rows(field: &Field, piece: &Piece, axis: usize, base: u32, into: &mut Vec<u32>) {
+fn fill_rows(field: &Field, piece: &BoxPiece, axis: usize, base: u32, into: &mut Vec<u32>) {
     if axis == field.axes() {
         into.push(base);
         return;

@@ -30,11 +30,11 @@ pub fn map_graph(
         return unchanged;
     }
     let links = Links::new(nodes, edges);
-    let whole = Machine::of(placement.tiers(), placement.len());
+    let whole = MachineGraph::of(placement.tiers(), placement.len());
     let place_of: Vec<u32> = unchanged.iter().map(|&rank| placement.place(rank)).collect();
     let before = links.cost(|node| place_of[node as usize], &whole);
     let kept = Kept::new(placement, nodes);
-    let machine = Machine::of(&kept.tiers, nodes);
+    let machine = MachineGraph::of(&kept.tiers, nodes);
     let mut order = links.grown(&kept.tiers);
     links.improve(&mut order, &machine);
     let position_of = inverse(&order);
@@ -55,20 +55,20 @@ fn inverse(order: &[u32]) -> Vec<u32> {
 }
 
 /// The parts that each position lies in.
-struct Machine {
+struct MachineGraph {
     /// From large parts to small ones: what an edge between two of them costs, and the part of each position.
     tiers: Vec<(u64, Vec<u32>)>,
 }
 
-impl Machine {
-    fn of(tiers: &[(Tier, Sizes)], positions: u32) -> Machine {
+impl MachineGraph {
+    fn of(tiers: &[(Tier, Sizes)], positions: u32) -> MachineGraph {
         let parts = |sizes: &Sizes| -> Vec<u32> {
             let numbered = sizes.iter().zip(0..);
             numbered.flat_map(|(size, part)| std::iter::repeat_n(part, size as usize)).collect()
         };
         let tiers: Vec<_> = tiers.iter().map(|(tier, sizes)| (tier_weight(*tier), parts(sizes))).collect();
         debug_assert!(tiers.iter().all(|(_, parts)| parts.len() == positions as usize));
-        Machine { tiers }
+        MachineGraph { tiers }
     }
 
     /// What an edge between two positions costs.
@@ -118,7 +118,7 @@ impl Links {
     }
 
     /// What all edges cost together, each counted at both of its ends.
-    fn cost(&self, position: impl Fn(u32) -> u32, machine: &Machine) -> u64 {
+    fn cost(&self, position: impl Fn(u32) -> u32, machine: &MachineGraph) -> u64 {
         let of = |node: u32| {
             let here = position(node);
             let costs =
@@ -148,7 +148,7 @@ impl Links {
 
     /// Changes the places of pairs while that gains anything, and while what it costs to find them is within
     /// reason.
-    fn improve(&self, order: &mut [u32], machine: &Machine) {
+    fn improve(&self, order: &mut [u32], machine: &MachineGraph) {
         let mut position_of = inverse(order);
         let mut looks_left = LOOKS_MAX;
         for _ in 0..ROUNDS {
@@ -171,7 +171,7 @@ impl Links {
         node: u32,
         order: &mut [u32],
         position_of: &mut [u32],
-        machine: &Machine,
+        machine: &MachineGraph,
         looks_left: &mut u64,
     ) -> bool {
         let here = position_of[node as usize];
@@ -206,7 +206,7 @@ impl Links {
     }
 
     /// What is saved when two nodes change places.
-    fn gain(&self, left: u32, right: u32, position_of: &[u32], machine: &Machine) -> i64 {
+    fn gain(&self, left: u32, right: u32, position_of: &[u32], machine: &MachineGraph) -> i64 {
         let (at_left, at_right) = (position_of[left as usize], position_of[right as usize]);
         let saved = |node: u32, other: u32, from: u32, to: u32| -> i64 {
             let links = self.of(node).iter().filter(|(with, _)| *with != other);

@@ -16,7 +16,7 @@ use super::stripes::{self, Borders, Planner};
 
 /// The best order that is better than `before`, if there is one.
 pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score, bound: u64) -> Option<Counted> {
-    let mut trial = Trial { field, kept, best: None, least: (before.cost, before.j_max), scorer: None };
+    let mut trial = LargeTrial { field, kept, best: None, least: (before.cost, before.j_max), scorer: None };
     for (algorithm, bars) in plans(field, kept).into_iter().take(COUNTED) {
         if let Some(score) = regions::score(field, &bars, &kept.tiers) {
             trial.keep(algorithm, Order::Bars(bars), score);
@@ -36,7 +36,7 @@ pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score, bound: u64) -> 
 }
 
 /// Tries orders and keeps the best.
-struct Trial<'a> {
+struct LargeTrial<'a> {
     field: &'a Field,
     kept: &'a Kept,
     best: Option<Counted>,
@@ -44,7 +44,7 @@ struct Trial<'a> {
     scorer: Option<Scorer<'a>>,
 }
 
-impl Trial<'_> {
+impl LargeTrial<'_> {
     fn keep(&mut self, algorithm: Algorithm, order: Order, score: Score) {
         if (score.cost, score.j_max) < self.least {
             self.least = (score.cost, score.j_max);

@@ -21,7 +21,7 @@ struct Region {
 
 /// What is known of a part: the edges within it, and all that begin in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-struct Counted {
+struct CountedRegions {
     within: u64,
     begun: u64,
 }
@@ -87,7 +87,7 @@ impl<'a> Regions<'a> {
     fn tier(&mut self, sizes: &Sizes) -> (u64, u64) {
         let (mut within, mut most_out) = (0, 0);
         let (mut start, mut bar) = (0, 0);
-        let mut known: Vec<Vec<Counted>> = Vec::new();
+        let mut known: Vec<Vec<CountedRegions>> = Vec::new();
         for run in sizes.runs() {
             known.clear();
             known.resize(self.kinds_count, Vec::new());
@@ -105,7 +105,13 @@ impl<'a> Regions<'a> {
     }
 
     /// Counts a part that begins in `bar`; from memory where one like it was counted before.
-    fn part(&mut self, bar: usize, start: u32, size: u32, known: &mut [Vec<Counted>]) -> Counted {
+    fn part(
+        &mut self,
+        bar: usize,
+        start: u32,
+        size: u32,
+        known: &mut [Vec<CountedRegions>],
+    ) -> CountedRegions {
         let area: u32 = self.bars.size(bar).iter().product();
         let length = self.field.dims[self.bars.run];
         let begin = start - self.bars.starts[bar];
@@ -117,7 +123,7 @@ impl<'a> Regions<'a> {
         }
         let known = &mut known[self.kinds[bar] as usize];
         if known.is_empty() {
-            known.resize(area as usize, Counted::default());
+            known.resize(area as usize, CountedRegions::default());
         }
         if known[phase as usize].begun == 0 {
             let counted = self.count(start, size);
@@ -127,9 +133,9 @@ impl<'a> Regions<'a> {
         known[phase as usize]
     }
 
-    fn count(&mut self, start: u32, size: u32) -> Counted {
+    fn count(&mut self, start: u32, size: u32) -> CountedRegions {
         self.cover(start, start + size);
-        let mut counted = Counted::default();
+        let mut counted = CountedRegions::default();
         for link in &self.field.links {
             for one in &self.boxes {
                 let others: u64 = self.boxes.iter().map(|other| self.linked(one, other, &link.by)).sum();

@@ -53,7 +53,7 @@ impl Communicator {
     #[cold]
     fn compare_calls(&self, called: Called) -> Result<()> {
         let process = &self.inner.process;
-        let mut comparison = process.with_engine(|engine| Comparison::new(self, called, engine));
+        let mut comparison = process.with_engine(|engine| CallComparison::new(self, called, engine));
         process.until(|engine| {
             comparison.want();
             comparison.advance(engine)
@@ -72,14 +72,14 @@ pub struct Called {
 }
 
 /// The members tell each other what they have called.
-pub(super) struct Comparison {
+pub(super) struct CallComparison {
     /// Where all members are: across an inter-communicator both groups compare.
     meeting: Communicator,
     operation: String,
     /// The tag of cards; that of verdicts is the next.
     tag: i32,
     /// Numbers for an operation that begins before it is known whether it may.
-    numbers: Numbers,
+    numbers: ComparisonNumbers,
     /// Members before that rank are compared with each other, and the others with each other.
     parted_at: usize,
     /// At rank 0 the cards of all; elsewhere this one's, and then room for the verdict.
@@ -117,16 +117,16 @@ impl Patience {
 /// Numbers that all members count alike. Each comparison takes its own when it begins, whatever is called and
 /// whatever comes of it: so members that have called different operations go on to count alike.
 #[derive(Clone, Copy)]
-pub(super) struct Numbers {
+pub(super) struct ComparisonNumbers {
     /// The tag of an operation that goes on.
     pub tag: i32,
     /// Where the number of a new communicator comes from.
     pub seed: u64,
 }
 
-impl Comparison {
+impl CallComparison {
     /// Begins it; nobody has to wait for it at once.
-    pub(super) fn new(of: &Communicator, called: Called, engine: &mut Engine<Fabrics>) -> Comparison {
+    pub(super) fn new(of: &Communicator, called: Called, engine: &mut Engine<Fabrics>) -> CallComparison {
         let meeting = of.meeting().into_owned();
         let parted_at = of.first_part() as usize;
         let Called { by_all, by_side } = called;
@@ -137,9 +137,9 @@ impl Comparison {
         let bytes = if rank == JUDGE { size as usize * CARD_BYTES } else { CARD_BYTES + VERDICT_BYTES };
         let room = Heap::new(bytes);
         room.memory().write_at(0, Payload::from(&card(&operation)[..]));
-        let numbers = Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
+        let numbers = ComparisonNumbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
         let (left, failure, verdict) = (Vec::new(), None, None);
-        let mut comparison = Comparison {
+        let mut comparison = CallComparison {
             meeting,
             operation: spoken(&operation),
             tag,
@@ -165,7 +165,7 @@ impl Comparison {
     }
 
     /// What an operation takes that begins at once.
-    pub(super) fn numbers(&self) -> Numbers {
+    pub(super) fn numbers(&self) -> ComparisonNumbers {
         self.numbers
     }
 

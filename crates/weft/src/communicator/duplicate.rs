@@ -11,7 +11,7 @@ use job::lock::lock;
 use messaging::{Engine, RequestId};
 
 use super::agree::{Ballot, attempt_of, combine};
-use super::check::{COMPARISONS, Called, Comparison, Numbers};
+use super::check::{COMPARISONS, CallComparison, Called, ComparisonNumbers};
 use super::{Communicator, TAGS};
 use crate::background::Operation;
 use crate::contexts::{self, Lease, Proposal};
@@ -56,10 +56,10 @@ impl Communicator {
         let ended = Arc::default();
         let checking = process.checks().then(|| {
             let called = Called { by_all: "MPI_Comm_idup".to_owned(), ..Called::default() };
-            process.with_engine(|engine| Comparison::new(self, called, engine))
+            process.with_engine(|engine| CallComparison::new(self, called, engine))
         });
-        let own = || Numbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
-        let Numbers { tag, seed } = checking.as_ref().map_or_else(own, Comparison::numbers);
+        let own = || ComparisonNumbers { tag: meeting.next_nonblocking_tag(), seed: meeting.next_seed() };
+        let ComparisonNumbers { tag, seed } = checking.as_ref().map_or_else(own, CallComparison::numbers);
         let attempt = Attempt::new(&meeting, process.propose_context(attempt_of(seed, 0)), tag);
         let (original, ended_by) = (self.clone(), Arc::clone(&ended));
         let duplication =
@@ -113,16 +113,16 @@ impl Communicator {
 pub struct Duplicating {
     original: Communicator,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<DuplicateEnded>,
     /// Whether it gets the attributes of what it is made from.
     inherits: bool,
 }
 
-pub(super) type Ended = Mutex<Option<Result<Communicator>>>;
+pub(super) type DuplicateEnded = Mutex<Option<Result<Communicator>>>;
 
 impl Duplicating {
     /// Something else that is made while other things go on, without attributes.
-    pub(super) fn bare(original: Communicator, id: RequestId, ended: Arc<Ended>) -> Duplicating {
+    pub(super) fn bare(original: Communicator, id: RequestId, ended: Arc<DuplicateEnded>) -> Duplicating {
         Duplicating { original, id, ended, inherits: false }
     }
 
@@ -194,14 +194,14 @@ impl Attempt {
 struct Duplication {
     original: Communicator,
     /// With checks on, what the members have called; nothing else is done before that is known.
-    checking: Option<Comparison>,
+    checking: Option<CallComparison>,
     /// Of all attempts: they follow each other.
     tag: i32,
     seed: u64,
     attempts: u64,
     attempt: Attempt,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<DuplicateEnded>,
 }
 
 impl Operation for Duplication {

@@ -364,7 +364,7 @@ impl Go {
 struct Shrinking {
     go: Go,
     id: RequestId,
-    ended: Arc<super::duplicate::Ended>,
+    ended: Arc<super::duplicate::DuplicateEnded>,
 }
 
 impl Operation for Shrinking {

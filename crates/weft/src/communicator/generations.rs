@@ -25,7 +25,7 @@ pub(super) struct Recovered {
 
 /// What a communicator has become by its recoveries: what it is, and what it was and is still asked for.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct RecoveryCourse {
     latest: Option<Arc<Recovered>>,
     /// The one before the latest, and those that something goes by or waits in.
     before: Vec<Arc<Recovered>>,
@@ -61,7 +61,7 @@ impl Communicator {
             let what = format!("{}: two threads recover it at once", self.place());
             return Err(Error::new(Class::Communicator, what));
         }
-        let gone = std::mem::replace(&mut *course, Course { latest: Some(Arc::new(next)), before });
+        let gone = std::mem::replace(&mut *course, RecoveryCourse { latest: Some(Arc::new(next)), before });
         drop(course);
         // Whoever had the last share of one gives its context and its collective segment back, which takes
         // other locks.

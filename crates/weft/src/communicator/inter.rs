@@ -17,7 +17,7 @@ use messaging::Rank;
 
 use self::meeting::{Both, Line, Side, check_apart, check_leader, not_met};
 use super::combining::Combining;
-use super::mismatch_reports::{Kind, Purpose};
+use super::mismatch_reports::{Purpose, ReportKind};
 use super::strangers::{Strangers, Told, count_of, length_of};
 use super::topologies::Arranged;
 use super::{Communicator, Kept, Label, Parts};
@@ -256,7 +256,12 @@ impl Communicator {
         let line = Line {
             process: &self.inner.process,
             peer,
-            purpose: Purpose { kind: Kind::Meet, base: peers.inner.identity, group: 0, tag: tag as u64 },
+            purpose: Purpose {
+                kind: ReportKind::Meet,
+                base: peers.inner.identity,
+                group: 0,
+                tag: tag as u64,
+            },
         };
         line.exchange(&Side { seed, group: self.group().clone(), living: self.live() }.encode())
     }
@@ -481,7 +486,7 @@ impl Process {
             let met = self.meet_stranger(local, remote, tag);
             told = Some(met.map_err(|error| failed.insert(error).class));
         }
-        let purpose = Purpose { kind: Kind::Side, base: 0, group: local.fingerprint(), tag };
+        let purpose = Purpose { kind: ReportKind::Side, base: 0, group: local.fingerprint(), tag };
         let side = Strangers { process: self, group: local, rank, purpose };
         let told = side.broadcast(told.as_ref(), local_leader)?;
         if let Some(error) = failed {
@@ -508,7 +513,7 @@ impl Process {
         check_leader(remote, leader)?;
         check_apart(local, remote)?;
         let peer = remote.peer(leader).ok_or_else(|| Error::new(Class::Rank, "no leader"))?;
-        let purpose = Purpose { kind: Kind::MeetStranger, base: 0, group: 0, tag };
+        let purpose = Purpose { kind: ReportKind::MeetStranger, base: 0, group: 0, tag };
         let line = Line { process: self, peer, purpose };
         let theirs = line.exchange(&local.encode())?;
         if Group::decode(&theirs, self.peers()).as_ref() != Some(remote) {

@@ -34,7 +34,7 @@ use crate::process::Process;
 /// What a call is for: what must be the same at all who take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Purpose {
-    pub kind: Kind,
+    pub kind: ReportKind,
     /// The communicator it is made from, or another number that all know.
     pub base: u64,
     /// The fingerprint of the group, where all know it.
@@ -43,7 +43,7 @@ pub(super) struct Purpose {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ReportKind {
     /// `MPI_Comm_create_group`.
     Part,
     /// `MPI_Comm_create_from_group`.
@@ -73,7 +73,7 @@ impl Purpose {
             Class::Communicator
         } else if self.group != other.group {
             Class::Group
-        } else if matches!(self.kind, Kind::Part | Kind::Meet) {
+        } else if matches!(self.kind, ReportKind::Part | ReportKind::Meet) {
             Class::Tag
         } else {
             Class::Argument
@@ -271,12 +271,12 @@ impl<'a> Encounter<'a> {
         let missing = ranks(awaited.iter().map(|peer| peer.0));
         let (here, seconds) = (self.process.here().0, PATIENCE.as_secs());
         let what = match self.purpose.kind {
-            Kind::Part => "MPI_Comm_create_group",
-            Kind::Found => "MPI_Comm_create_from_group",
-            Kind::Meet => "MPI_Intercomm_create, the other leader",
-            Kind::MeetStranger => "MPI_Intercomm_create_from_groups, the other leader",
-            Kind::Side => "MPI_Intercomm_create_from_groups, this side",
-            Kind::Join => "MPI_Intercomm_create, both sides",
+            ReportKind::Part => "MPI_Comm_create_group",
+            ReportKind::Found => "MPI_Comm_create_from_group",
+            ReportKind::Meet => "MPI_Intercomm_create, the other leader",
+            ReportKind::MeetStranger => "MPI_Intercomm_create_from_groups, the other leader",
+            ReportKind::Side => "MPI_Intercomm_create_from_groups, this side",
+            ReportKind::Join => "MPI_Intercomm_create, both sides",
         };
         tell(format_args!("weft: MPI_COMM_WORLD, rank {here}: {what}: waiting {seconds} s for {missing}"));
     }
@@ -428,7 +428,14 @@ const CHALLENGE: u64 = 1;
 const WITHDRAWAL: u64 = 2;
 /// Before a tag is chosen.
 const NO_TAG: i32 = -1;
-const KINDS: [Kind; 6] = [Kind::Part, Kind::Found, Kind::Meet, Kind::MeetStranger, Kind::Side, Kind::Join];
+const KINDS: [ReportKind; 6] = [
+    ReportKind::Part,
+    ReportKind::Found,
+    ReportKind::Meet,
+    ReportKind::MeetStranger,
+    ReportKind::Side,
+    ReportKind::Join,
+];
 const CLASSES: [Class; 8] = [
     Class::Other,
     Class::Tag,
@@ -444,7 +451,7 @@ const CLASSES: [Class; 8] = [
 mod tests {
     use super::*;
 
-    fn purpose(kind: Kind) -> Purpose {
+    fn purpose(kind: ReportKind) -> Purpose {
         Purpose { kind, base: 7, group: u64::MAX, tag: 3 }
     }
 
@@ -465,12 +472,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_the_first_thing_that_differs() {
-        let mine = purpose(Kind::Part);
+        let mine = purpose(ReportKind::Part);
         assert_eq!(mine.at_odds(&Purpose { tag: 4, ..mine }), Class::Tag);
         assert_eq!(mine.at_odds(&Purpose { tag: 4, group: 1, ..mine }), Class::Group);
         assert_eq!(mine.at_odds(&Purpose { base: 4, group: 1, ..mine }), Class::Communicator);
-        assert_eq!(mine.at_odds(&purpose(Kind::Meet)), Class::Other);
-        let strings = purpose(Kind::Found);
+        assert_eq!(mine.at_odds(&purpose(ReportKind::Meet)), Class::Other);
+        let strings = purpose(ReportKind::Found);
         assert_eq!(strings.at_odds(&Purpose { tag: 4, ..strings }), Class::Argument);
     }
 
@@ -479,7 +486,7 @@ mod tests {
         let mut objections = Objections::default();
         let tags: HashSet<i32> = (0..100)
             .map(|_| {
-                let tag = objections.tag_of(&purpose(Kind::Part));
+                let tag = objections.tag_of(&purpose(ReportKind::Part));
                 objections.bury(tag);
                 tag
             })

@@ -12,11 +12,11 @@ use messaging::{Engine, RequestId};
 
 use super::Communicator;
 use super::atomic::Concluding;
-use super::check::{Called, Comparison};
+use super::check::{CallComparison, Called};
 use super::combining::OwnedCombining;
 use super::segment::Watch;
 use crate::background::Operation;
-use crate::recent::Kind;
+use crate::recent::RecentKind;
 
 /// A collective operation under way. Dropping it does not stop it: the other members count on it.
 #[must_use = "whether it went well is known when it is waited for"]
@@ -140,7 +140,7 @@ impl Communicator {
     ) -> Ongoing {
         let (inner, is_planned) = (&*self.inner, tag.is_some());
         let (tag, checking) = self.tag_of(self, tag, called);
-        let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
+        let is = |kept: &RecentKind| matches!(kept, RecentKind::All(kept) if *kept == collective);
         let kept = inner.recent.hold().take(is);
         let (kind, execution) = match kept {
             Some((kind, mut execution)) => {
@@ -149,7 +149,7 @@ impl Communicator {
                 (kind, execution)
             }
             None => {
-                let (kind, schedule) = (Kind::All(collective), collective.schedule(&self.shape()));
+                let (kind, schedule) = (RecentKind::All(collective), collective.schedule(&self.shape()));
                 let context = self.collective_context();
                 (kind, Box::new(Execution::new(schedule, buffers, context, tag, inner.rank)))
             }
@@ -163,10 +163,10 @@ impl Communicator {
         meeting: &Communicator,
         planned: Option<i32>,
         called: Option<Called>,
-    ) -> (i32, Option<Comparison>) {
+    ) -> (i32, Option<CallComparison>) {
         let process = &meeting.inner.process;
         let checking =
-            called.map(|called| process.with_engine(|engine| Comparison::new(self, called, engine)));
+            called.map(|called| process.with_engine(|engine| CallComparison::new(self, called, engine)));
         let compared = checking.as_ref().map(|checking| checking.numbers().tag);
         (planned.or(compared).unwrap_or_else(|| meeting.next_nonblocking_tag()), checking)
     }
@@ -248,9 +248,9 @@ struct Course {
     /// What it reads, where that is the library's own.
     keeps: Option<Heap>,
     /// What it is kept as when it has ended well, if at all.
-    kind: Option<Kind>,
+    kind: Option<RecentKind>,
     /// With checks on, what the members have called.
-    checking: Option<Comparison>,
+    checking: Option<CallComparison>,
     /// Whether it was planned, and so begun in any order.
     is_planned: bool,
 }
@@ -259,11 +259,11 @@ struct Underway {
     of: Communicator,
     watch: Option<Watch>,
     /// With checks on, what the members have called.
-    checking: Option<Comparison>,
+    checking: Option<CallComparison>,
     /// Nothing once it is over.
     execution: Option<Box<Execution>>,
     /// What it is kept as when it has ended well, if at all.
-    kind: Option<Kind>,
+    kind: Option<RecentKind>,
     combining: OwnedCombining,
     /// What it reads, where that is the library's own.
     _keeps: Option<Heap>,

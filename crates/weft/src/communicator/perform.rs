@@ -14,7 +14,7 @@ use super::combining::Combining;
 use super::segment::Watch;
 use super::{Communicator, TAGS, nodes};
 use crate::process::Process;
-use crate::recent::Kind;
+use crate::recent::RecentKind;
 
 impl Communicator {
     /// This rank's place in collective operations.
@@ -94,8 +94,8 @@ impl Communicator {
         if let Some(done) = self.perform_by_segment(collective, input, &mut output, combining) {
             return self.counted(done);
         }
-        let is = |kept: &Kind| matches!(kept, Kind::All(kept) if *kept == collective);
-        let new = || (Kind::All(collective), collective.schedule(&self.shape()));
+        let is = |kept: &RecentKind| matches!(kept, RecentKind::All(kept) if *kept == collective);
+        let new = || (RecentKind::All(collective), collective.schedule(&self.shape()));
         let done = self.repeat(is, new, Buffers { input, output }, combining);
         self.counted(done)
     }
@@ -120,7 +120,7 @@ impl Communicator {
         if let Some(done) = self.perform_uneven_by_segment(listed, input, &mut output, combining) {
             return self.counted(done);
         }
-        let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
+        let new = || (RecentKind::listed(listed), listed.schedule(&self.shape()));
         let done = self.repeat(|kept| kept.is_listed(listed), new, Buffers { input, output }, combining);
         self.counted(done)
     }
@@ -129,8 +129,8 @@ impl Communicator {
     /// it, and `new` describes it.
     pub(super) fn repeat(
         &self,
-        is: impl Fn(&Kind) -> bool,
-        new: impl FnOnce() -> (Kind, Schedule),
+        is: impl Fn(&RecentKind) -> bool,
+        new: impl FnOnce() -> (RecentKind, Schedule),
         buffers: Buffers,
         combining: Combining<'_>,
     ) -> Result<()> {

@@ -37,7 +37,7 @@ impl Communicator {
         let (process, of) = (self.process(), self.among_living());
         let (id, ended) = (process.with_engine(|engine| engine.promise()), Arc::default());
         let failed = Arc::new(Mutex::new(Group::empty()));
-        process.entrust(Box::new(Agreeing {
+        process.entrust(Box::new(RecordedAgreement {
             deciding: of.deciding(Call::AgreeFailed.bits(), of.next_agreement(), 0),
             of: self.clone(),
             id,
@@ -106,7 +106,7 @@ impl AgreeingFailed {
 }
 
 /// What goes on by itself.
-struct Agreeing {
+struct RecordedAgreement {
     deciding: Deciding,
     of: Communicator,
     id: RequestId,
@@ -114,7 +114,7 @@ struct Agreeing {
     failed: Arc<Mutex<Group>>,
 }
 
-impl Operation for Agreeing {
+impl Operation for RecordedAgreement {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
         let Some((decision, heard)) = self.deciding.advance_call(Call::AgreeFailed, 0, engine) else {
             return false;

@@ -23,10 +23,10 @@ use self::modes::Said;
 pub use self::modes::{BlankPartner, CollectiveMode, FtModes, RecoverFlags};
 use super::atomic::Call;
 use super::combining::{Combining, OwnedCombining};
-use super::generations::{Course, Recovered};
+use super::generations::{Recovered, RecoveryCourse};
 use super::ongoing::Ongoing;
 use super::rebuild::World;
-use super::repairs::{Calling, Numbers, Verdict};
+use super::repairs::{Calling, RepairNumbers, Verdict};
 use super::succession::Succession;
 use super::topologies::Arranged;
 use super::{Called, Communicator, Kept, Label};
@@ -78,7 +78,7 @@ pub(super) struct Found {
 #[derive(Default)]
 pub(super) struct Recoveries {
     modes: AtomicU32,
-    pub(super) course: Mutex<Course>,
+    pub(super) course: Mutex<RecoveryCourse>,
     /// What the world knows of itself, which alone can be rebuilt.
     pub(super) world: OnceLock<World>,
     pub(super) succession: Succession,
@@ -314,7 +314,7 @@ impl Communicator {
         let current = self.among_living();
         let number = current.next_agreement();
         let seed = mix(current.inner.identity ^ mix(RECOVERED ^ u64::from(number)));
-        let numbers = Numbers::propose(process, seed, flags.all);
+        let numbers = RepairNumbers::propose(process, seed, flags.all);
         let said = Said {
             free: numbers.free(),
             asked: modes.encode() | flags.encode(),

@@ -49,7 +49,7 @@ impl Registry {
 
 /// The context numbers that a recovery needs: its own, and those of all that may be repaired with it. Until
 /// they are taken, or this is gone, they are free for nobody else here.
-pub(super) struct Numbers<'a> {
+pub(super) struct RepairNumbers<'a> {
     process: &'a Arc<Process>,
     own: Proposal,
     others: Vec<Repair>,
@@ -76,9 +76,9 @@ pub(super) struct Verdict<'a> {
     pub free: u8,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> RepairNumbers<'a> {
     /// Those that follow from the seed of a recovery.
-    pub(super) fn propose(process: &'a Arc<Process>, seed: u64, with_all: bool) -> Numbers<'a> {
+    pub(super) fn propose(process: &'a Arc<Process>, seed: u64, with_all: bool) -> RepairNumbers<'a> {
         let own = process.propose_context(attempt_of(seed, 0));
         let repair = |of: Communicator| {
             let seed = mix(seed ^ of.among_living().inner.identity);
@@ -86,7 +86,7 @@ impl<'a> Numbers<'a> {
             Repair { of, seed, proposal }
         };
         let made = if with_all { process.registry().living() } else { Vec::new() };
-        Numbers { process, own, others: made.into_iter().map(repair).collect() }
+        RepairNumbers { process, own, others: made.into_iter().map(repair).collect() }
     }
 
     /// Which candidates are free here for all of them.
@@ -119,7 +119,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-impl Drop for Numbers<'_> {
+impl Drop for RepairNumbers<'_> {
     fn drop(&mut self) {
         let mut contexts = self.process.contexts();
         for proposal in self.others.iter().map(|repair| &repair.proposal).chain([&self.own]) {

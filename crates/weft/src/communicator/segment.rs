@@ -48,7 +48,7 @@ use super::Communicator;
 use super::combining::Combining;
 use crate::memory::{reading, writing};
 use crate::process::WaitsFor;
-use crate::recent::Kind;
+use crate::recent::RecentKind;
 
 /// A collective segment, and how far this member is on it.
 pub(super) struct SegmentHandle {
@@ -186,7 +186,7 @@ impl Communicator {
             return exchanged;
         };
         let (listed, buffers) = (rest.listed(), Buffers { input, output: output.part(0, output.bytes()) });
-        let new = || (Kind::listed(listed), listed.schedule(&self.shape()));
+        let new = || (RecentKind::listed(listed), listed.schedule(&self.shape()));
         exchanged.and(self.repeat(|kept| kept.is_listed(listed), new, buffers, combining))
     }
 

@@ -44,7 +44,7 @@ pub fn hardware() -> Vec<(Level, bool)> {
 }
 
 /// A part, and the kind that it is of; `None` for a node.
-pub type Part = (Communicator, Option<Level>);
+pub type SplitPart = (Communicator, Option<Level>);
 
 /// What a member chose, and its rank.
 #[derive(Clone, Copy)]
@@ -143,7 +143,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Class::Argument`] where members ask for different things, at all of them; when a member is lost.
-    pub fn split_by(&self, by: Option<&SplitBy>, key: i32) -> Result<Option<Part>> {
+    pub fn split_by(&self, by: Option<&SplitBy>, key: i32) -> Result<Option<SplitPart>> {
         // Over an inter-communicator, a part has the members of both groups that have it in common.
         let meeting = self.meeting();
         let seats = meeting.gather_seats(by)?;

@@ -14,7 +14,7 @@ use messaging::Rank;
 
 use super::agree::{Ballot, agree_by, combine};
 use super::combining::{Combining, in_place};
-use super::mismatch_reports::{Encounter, Kind, Purpose, class_code, class_of};
+use super::mismatch_reports::{Encounter, Purpose, ReportKind, class_code, class_of};
 use super::{Communicator, Kept, Label, Parts};
 use crate::contexts::{self, Lease, mix, mix_text};
 use crate::group::Group;
@@ -143,7 +143,7 @@ impl Communicator {
         let living = if self.has_blanks() { group & &self.live() } else { group.clone() };
         let Some(rank) = living.rank(current.process.here()) else { return Ok(None) };
         let (base, tag) = (current.identity, tag as u64);
-        let purpose = Purpose { kind: Kind::Part, base, group: group.fingerprint(), tag };
+        let purpose = Purpose { kind: ReportKind::Part, base, group: group.fingerprint(), tag };
         let number = purpose.number();
         let seed = mix(number ^ current.partial.of(number));
         let process = &current.process;
@@ -164,7 +164,8 @@ impl Process {
     pub fn communicator_of(self: &Arc<Process>, group: &Group, tag: &str) -> Result<Option<Communicator>> {
         self.check_group(group)?;
         let Some(rank) = group.rank(self.here()) else { return Ok(None) };
-        let purpose = Purpose { kind: Kind::Found, base: 0, group: group.fingerprint(), tag: mix_text(tag) };
+        let purpose =
+            Purpose { kind: ReportKind::Found, base: 0, group: group.fingerprint(), tag: mix_text(tag) };
         let number = purpose.number();
         let seed = mix(number ^ self.made().of(number));
         let (lease, _) = Strangers { process: self, group, rank, purpose }.vote(seed, 0)?;

@@ -16,7 +16,7 @@ use super::Communicator;
 use super::combining::Combining;
 use crate::contexts::{Lease, mix};
 use crate::group::Group;
-use crate::recent::Kind;
+use crate::recent::RecentKind;
 
 pub use graphs::Edge;
 
@@ -172,16 +172,16 @@ impl Communicator {
     }
 
     /// Agrees on what a new communicator needs, where all give the same number.
-    fn agree_alike(&self, mark: u64) -> Result<Agreed> {
+    fn agree_alike(&self, mark: u64) -> Result<AgreedTopology> {
         let agreed = self.agree_on(self.alike(mark))?;
         if agreed.is_so { Ok(agreed) } else { Err(self.not_alike()) }
     }
 
     /// Agrees on what a new communicator needs, and on whether the words that all give sum up to 0.
-    fn agree_on(&self, word: u64) -> Result<Agreed> {
+    fn agree_on(&self, word: u64) -> Result<AgreedTopology> {
         let seed = self.next_seed();
         let (lease, sum) = self.vote(seed, word)?;
-        Ok(Agreed { lease, seed, is_so: sum == 0 })
+        Ok(AgreedTopology { lease, seed, is_so: sum == 0 })
     }
 
     /// A communicator of these members, which are ranks of this one in the order of the new one, with a
@@ -191,9 +191,9 @@ impl Communicator {
         ranks: &Group,
         topology: Topology,
         made: &'static str,
-        agreed: Agreed,
+        agreed: AgreedTopology,
     ) -> Option<Communicator> {
-        let Agreed { lease, seed, is_so } = agreed;
+        let AgreedTopology { lease, seed, is_so } = agreed;
         let rank = ranks.rank(Peer(self.rank().0))?;
         let neighbourhood = if is_so { topology.neighbourhood(rank) } else { None };
         let arranged = Arc::new(Arranged { topology, neighbourhood });
@@ -278,15 +278,15 @@ impl Communicator {
         let Surround::Even(around) = surround else {
             return self.run(surround.schedule(neighbourhood), input, output, Combining::Nothing);
         };
-        let is = |kept: &Kind| matches!(kept, Kind::Around(kept) if *kept == around);
-        let new = || (Kind::Around(around), surround.schedule(neighbourhood));
+        let is = |kept: &RecentKind| matches!(kept, RecentKind::Around(kept) if *kept == around);
+        let new = || (RecentKind::Around(around), surround.schedule(neighbourhood));
         let done = self.repeat(is, new, Buffers { input, output }, Combining::Nothing);
         self.counted(done)
     }
 }
 
 /// What members have agreed on.
-struct Agreed {
+struct AgreedTopology {
     lease: Lease,
     seed: u64,
     /// Whether they mean the same.

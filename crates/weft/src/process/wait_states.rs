@@ -22,12 +22,12 @@ pub(crate) struct Telling {
     states: WaitStates,
     /// Which function of MPI the calling thread is in.
     current_call: OnceLock<fn() -> &'static str>,
-    told: Mutex<Told>,
+    told: Mutex<ToldWait>,
 }
 
 /// The waits that are long, the first of which is written.
 #[derive(Default)]
-struct Told {
+struct ToldWait {
     waits: Vec<(u32, WaitState)>,
     tokens: u32,
 }
@@ -202,7 +202,7 @@ impl Telling {
         long.others_worked = worked;
     }
 
-    fn write(&self, here: Peer, told: &Told) {
+    fn write(&self, here: Peer, told: &ToldWait) {
         self.states.write(here, told.waits.first().map(|(_, state)| state));
     }
 }

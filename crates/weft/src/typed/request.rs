@@ -63,7 +63,7 @@ impl<T> fmt::Display for NotBegun<T> {
 impl<T> std::error::Error for NotBegun<T> {}
 
 /// An operation that was begun on values that the request is to own.
-pub(crate) enum Begun {
+pub(crate) enum BegunRequest {
     /// A send, to whom and under which tag, with what is packed where the values have gaps.
     Send { sending: Sending, to: Rank, tag: i32, keeps: Option<Heap> },
     /// A receive to places among the values.

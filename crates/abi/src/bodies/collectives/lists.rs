@@ -9,7 +9,7 @@ use super::{all_to_all, amounts, check_same, is_in_place, refuse_in_place, side}
 use crate::arguments::{self, bytes_of};
 use crate::bodies::across::{self, OverTwo};
 use crate::bodies::datatypes::resolve_committed;
-use crate::bodies::plain::{self, List};
+use crate::bodies::plain::{self, BlockList};
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{self, Buffer, Received, Sent};
 use crate::convert::{Counts, Displacements};
@@ -48,8 +48,8 @@ fn list<'call, B: Buffer>(
     counts: Counts<'call>,
     places: Displacements<'call>,
     datatype: MPI_Datatype,
-) -> List<'call, B> {
-    List { buffer, counts, places, datatype }
+) -> BlockList<'call, B> {
+    BlockList { buffer, counts, places, datatype }
 }
 
 /// The pieces that arrays of counts and displacements describe.

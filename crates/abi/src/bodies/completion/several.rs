@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use weft::{Class, Result};
 
 use super::{Ended, Failed, end_unusual, report, take_over, wait_and_take};
-use crate::bodies::request_lists::{List, ready, wait_ready};
+use crate::bodies::request_lists::{RequestList, ready, wait_ready};
 use crate::calls;
 use crate::claims::{Place, Places, Slot, StatusPlace, StatusPlaces, Variables, null};
 use crate::entry::Target;
@@ -24,7 +24,7 @@ pub fn mpi_waitall(
 ) -> c_int {
     calls::enter("MPI_Waitall");
     with_runtime("MPI_Waitall", |runtime| {
-        let list = List::check(count, array_of_requests)
+        let list = RequestList::check(count, array_of_requests)
             .and_then(|list| list.check_requests(runtime).map(|()| list));
         match list {
             Err(error) => report("MPI_Waitall", Err(error)),
@@ -57,8 +57,8 @@ pub(super) fn checked<'call>(
     runtime: &'static Runtime,
     count: c_int,
     requests: Variables<'call, MPI_Request>,
-) -> Result<(List<'call>, Vec<(usize, Look)>)> {
-    let list = List::check(count, requests)?;
+) -> Result<(RequestList<'call>, Vec<(usize, Look)>)> {
+    let list = RequestList::check(count, requests)?;
     let active = list.active(runtime)?;
     Ok((list, active))
 }
@@ -67,7 +67,7 @@ pub(super) fn checked<'call>(
 fn end_all(
     name: &'static str,
     runtime: &'static Runtime,
-    list: List<'_>,
+    list: RequestList<'_>,
     statuses: StatusPlaces<'_>,
 ) -> c_int {
     let mut failures = Vec::new();
@@ -188,7 +188,7 @@ pub fn mpi_testany(
 fn end_any(
     name: &'static str,
     runtime: &'static Runtime,
-    list: List<'_>,
+    list: RequestList<'_>,
     found: Option<usize>,
     index: Slot<'_, c_int>,
     status: StatusPlace<'_>,

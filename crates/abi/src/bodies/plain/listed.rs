@@ -19,7 +19,7 @@ use crate::types::*;
 
 /// A buffer with a block for each rank.
 #[derive(Clone, Copy)]
-pub(crate) struct List<'call, B> {
+pub(crate) struct BlockList<'call, B> {
     pub buffer: B,
     pub counts: Counts<'call>,
     pub places: Displacements<'call>,
@@ -51,8 +51,8 @@ impl<B: Buffer> Blocks<B> {
     }
 
     /// The blocks of so many ranks; `None` where they are not contiguous elements at addresses that can be.
-    fn fill(&mut self, list: List<'_, B>, ranks: u32) -> Option<()> {
-        let List { buffer, counts, places, datatype } = list;
+    fn fill(&mut self, list: BlockList<'_, B>, ranks: u32) -> Option<()> {
+        let BlockList { buffer, counts, places, datatype } = list;
         if !buffer.is_plain() || counts.is_null() || places.is_null() {
             return None;
         }
@@ -131,7 +131,7 @@ fn perform(
 pub(crate) fn gatherv(
     way: &Way<'_>,
     sends: Elements<Sent>,
-    all: List<'_, Received>,
+    all: BlockList<'_, Received>,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
@@ -151,7 +151,7 @@ pub(crate) fn gatherv(
 #[inline(never)]
 pub(crate) fn scatterv(
     way: &Way<'_>,
-    all: List<'_, Sent>,
+    all: BlockList<'_, Sent>,
     receives: Elements<Received>,
     root: c_int,
     comm: MPI_Comm,
@@ -173,7 +173,7 @@ pub(crate) fn scatterv(
 pub(crate) fn allgatherv(
     way: &Way<'_>,
     sends: Elements<Sent>,
-    all: List<'_, Received>,
+    all: BlockList<'_, Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     let bytes = row(sends)?;
@@ -188,8 +188,8 @@ pub(crate) fn allgatherv(
 #[inline(never)]
 pub(crate) fn alltoallv(
     way: &Way<'_>,
-    sends: List<'_, Sent>,
-    receives: List<'_, Received>,
+    sends: BlockList<'_, Sent>,
+    receives: BlockList<'_, Received>,
     comm: MPI_Comm,
 ) -> Option<c_int> {
     perform(way, comm, Combining::Nothing, |comm, gives, gets| {

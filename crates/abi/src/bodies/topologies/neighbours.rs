@@ -42,7 +42,7 @@ pub fn mpi_neighbor_allgather(
         let living = comm.among_living();
         let sources = &living.neighbourhood()?.sources;
         let (gives, sent) = side(runtime, sendbuf, sendcount, sendtype, false)?;
-        let room = Room::new(runtime, sources, recvcount, recvtype)?;
+        let room = NeighbourArrays::new(runtime, sources, recvcount, recvtype)?;
         let what = match room.is_even() && sent == room.bytes {
             true => What::Around(Around::Allgather { bytes: sent }),
             false => What::AroundToAll { receives: room.blocks() },
@@ -100,8 +100,8 @@ pub fn mpi_neighbor_alltoall(
         refuse_in_place(recvbuf)?;
         let living = comm.among_living();
         let neighbourhood = living.neighbourhood()?;
-        let gives = Room::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
-        let gets = Room::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
+        let gives = NeighbourArrays::new(runtime, &neighbourhood.destinations, sendcount, sendtype)?;
+        let gets = NeighbourArrays::new(runtime, &neighbourhood.sources, recvcount, recvtype)?;
         let what = match gives.is_even() && gets.is_even() && gives.bytes == gets.bytes {
             true => What::Around(Around::Alltoall { bytes: gets.bytes }),
             false => What::AroundEach { sends: gives.blocks(), receives: gets.blocks() },
@@ -180,28 +180,28 @@ fn of_each(
 }
 
 /// Blocks of one length, one behind the other.
-struct Room {
-    places: Places,
+struct NeighbourArrays {
+    places: NeighbourPlaces,
     /// Length of each block.
     bytes: usize,
     count: usize,
 }
 
-enum Places {
+enum NeighbourPlaces {
     /// One piece, in which the blocks stand packed.
     Even([Piece; 1]),
     /// A piece for each block.
     Apart(Vec<Piece>),
 }
 
-impl Room {
+impl NeighbourArrays {
     #[inline]
     fn new(
         runtime: &'static Runtime,
         neighbours: &[Option<Rank>],
         count: i64,
         datatype: MPI_Datatype,
-    ) -> Result<Room> {
+    ) -> Result<NeighbourArrays> {
         let datatype = resolve_elements(runtime, count, datatype)?;
         let bytes = bytes_of(count, &datatype)?;
         let beyond = || Error::new(Class::Count, format!("the count is {count}"));
@@ -209,24 +209,24 @@ impl Room {
         let total = count.checked_mul(blocks).ok_or_else(beyond)?;
         let places = if datatype.is_dense() {
             let count = if neighbours.iter().all(Option::is_none) { 0 } else { total };
-            Places::Even([Piece { offset: 0, count, datatype }])
+            NeighbourPlaces::Even([Piece { offset: 0, count, datatype }])
         } else {
             let step = datatype.extent().checked_mul(count).ok_or_else(beyond)?;
             step.checked_mul(blocks).ok_or_else(beyond)?;
             let piece = |block| Piece { offset: block * step, count, datatype: datatype.clone() };
-            Places::Apart(present((0..blocks).map(piece).collect(), neighbours))
+            NeighbourPlaces::Apart(present((0..blocks).map(piece).collect(), neighbours))
         };
-        Ok(Room { places, bytes, count: neighbours.len() })
+        Ok(NeighbourArrays { places, bytes, count: neighbours.len() })
     }
 
     fn is_even(&self) -> bool {
-        matches!(self.places, Places::Even(_))
+        matches!(self.places, NeighbourPlaces::Even(_))
     }
 
     fn side<B: Buffer>(self, buffer: B) -> Side<B> {
         match self.places {
-            Places::Even(piece) => Side::whole(buffer, piece),
-            Places::Apart(pieces) => Side::listed(buffer, pieces),
+            NeighbourPlaces::Even(piece) => Side::whole(buffer, piece),
+            NeighbourPlaces::Apart(pieces) => Side::listed(buffer, pieces),
         }
     }
 

@@ -6,7 +6,7 @@ use fabric::{Heap, Payload, Peer};
 use job::error::{Class, Error, Result};
 use messaging::{Envelope, Mode, Outcome, Pattern, Rank, Receiving, RequestId, Sending};
 
-use super::super::mismatch_reports::{Encounter, Kind, Purpose};
+use super::super::mismatch_reports::{Encounter, Purpose, ReportKind};
 use super::super::strangers::{Strangers, numbers_of};
 use super::super::{Communicator, Kept, Label, Parts};
 use super::Inter;
@@ -34,7 +34,7 @@ impl Both<'_> {
         let group = &self.bridged() & living;
         let missing = || Error::new(Class::Internal, "this process is not in its own group");
         let rank = group.rank(self.process.here()).ok_or_else(missing)?;
-        let purpose = Purpose { kind: Kind::Join, base: seed, group: group.fingerprint(), tag: 0 };
+        let purpose = Purpose { kind: ReportKind::Join, base: seed, group: group.fingerprint(), tag: 0 };
         let (lease, _) = Strangers { process: self.process, group: &group, rank, purpose }.vote(seed, 0)?;
         let lease = Arc::new(lease);
         let made = self.assemble(Arc::clone(&lease), mix(seed), label).ok_or_else(missing)?;

@@ -13,14 +13,14 @@ use super::{Layout, NOTICE_BYTES, Receiver, TAGS_END, TAGS_START, check_size};
 /// others.
 #[derive(Default)]
 pub(in crate::communicator) struct Notices {
-    pub(super) blocks: Mutex<Blocks>,
+    pub(super) blocks: Mutex<NoticeBlocks>,
     /// By the context that they are described under.
-    pub(super) sources: Mutex<HashMap<(u32, Rank), Source>>,
+    pub(super) sources: Mutex<HashMap<(u32, Rank), NoticeSource>>,
 }
 
 /// One that sends, or is waited for.
 #[derive(Default)]
-pub(super) struct Source {
+pub(super) struct NoticeSource {
     /// The next notice, while somebody waits for one; whoever does is under way as long as it is.
     listening: Option<(RequestId, Heap)>,
     /// Notices whose receive was not described yet.
@@ -29,7 +29,7 @@ pub(super) struct Source {
     waiting: VecDeque<(i32, Arc<Receiver>)>,
 }
 
-impl Source {
+impl NoticeSource {
     /// A receive is described: it gets the first notice of its tag that nobody else has.
     pub(super) fn expect(&mut self, tag: i32, receiver: Arc<Receiver>) {
         match self.kept.iter().position(|(kept, _)| *kept == tag).and_then(|at| self.kept.remove(at)) {
@@ -123,20 +123,20 @@ fn decode(notice: Payload<'_>) -> Option<(i32, Layout)> {
 }
 
 /// The tags of partitions: blocks that no two living sends share.
-pub(super) struct Blocks {
+pub(super) struct NoticeBlocks {
     /// By first tag; how many there are.
     taken: BTreeMap<i64, i64>,
     /// Where the next one is looked for, so that tags come again late.
     next: i64,
 }
 
-impl Default for Blocks {
-    fn default() -> Blocks {
-        Blocks { taken: BTreeMap::new(), next: TAGS_START }
+impl Default for NoticeBlocks {
+    fn default() -> NoticeBlocks {
+        NoticeBlocks { taken: BTreeMap::new(), next: TAGS_START }
     }
 }
 
-impl Blocks {
+impl NoticeBlocks {
     /// A block of so many tags; the first of them. `None` where no row of as many is free.
     pub(super) fn take(&mut self, tags: u32) -> Option<i32> {
         let length = i64::from(tags.max(1));
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn blocks_of_tags_never_overlap_and_come_again_late() {
-        let mut blocks = Blocks::default();
-        let take = |blocks: &mut Blocks, tags| blocks.take(tags).expect("there are tags");
+        let mut blocks = NoticeBlocks::default();
+        let take = |blocks: &mut NoticeBlocks, tags| blocks.take(tags).expect("there are tags");
         let kept = take(&mut blocks, 10);
         let freed = take(&mut blocks, 5);
         blocks.give_back(freed);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn where_all_tags_are_taken_nobody_looks_for_ever() {
-        let mut blocks = Blocks::default();
+        let mut blocks = NoticeBlocks::default();
         let all = (TAGS_END - TAGS_START) / i64::from(PARTITIONS_MAX);
         let firsts: Vec<i32> = (0..all).map_while(|_| blocks.take(PARTITIONS_MAX)).collect();
         assert_eq!(firsts.len() as i64, all);

@@ -15,7 +15,7 @@ use job::tell;
 use messaging::Rank;
 use topology::{CpuSet, Grid, Mapping, NodeShape, Placement, Seat, Stencil, choose_grid, map, map_graph};
 
-use super::{Agreed, Communicator, GRID, Topology, mark_of};
+use super::{AgreedTopology, Communicator, GRID, Topology, mark_of};
 use crate::communicator::control_messages::{Mail, Parcel};
 use crate::contexts::mix;
 use crate::group::Group;
@@ -38,7 +38,7 @@ impl Communicator {
         Ok(self.create_by(grid, &self.mapping(grid, stencil)?, agreed))
     }
 
-    fn create_by(&self, grid: &Grid, mapping: &Mapping, agreed: Agreed) -> Option<Communicator> {
+    fn create_by(&self, grid: &Grid, mapping: &Mapping, agreed: AgreedTopology) -> Option<Communicator> {
         let made = self.arranged(&ranks_of(mapping, grid), Topology::Grid(grid.clone()), GRID, agreed);
         if self.process().surroundings().explains() && self.rank() == Rank(0) {
             tell(format_args!("weft: {}", explained(&self.label(), grid, mapping)));
