@@ -324,7 +324,7 @@ fn explain(
         let _ = writeln!(
             text,
             "Blocking ones go through memory that all ranks share instead ({}{}), from {since} on a communicator on: see \"What is not \
-             foretold\" in docs/collectives.md",
+             predicted\" in docs/collectives.md",
             chosen.way().0,
             predicted.unwrap_or_default()
         );

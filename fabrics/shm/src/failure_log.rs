@@ -66,7 +66,7 @@ impl FailureLog {
         let bytes = failure_log_bytes(peers);
         if there != bytes as u64 {
             return Err(foreign(format!(
-                "it holds {there} bytes, and the ledger of {peers} ranks has {bytes}"
+                "it holds {there} bytes, and the failure log of {peers} ranks has {bytes}"
             )));
         }
         if !anonymous::keeps_its_length(file).map_err(|errno| foreign(errno.to_string()))? {
@@ -165,9 +165,9 @@ impl FailureLogWriter {
     /// # Errors
     /// [`SegmentError::Resources`], [`SegmentError::System`].
     pub fn create(peers: u32, segment: Option<OwnedFd>) -> Result<FailureLogWriter, SegmentError> {
-        let (bytes, doing) = (failure_log_bytes(peers), "reserving the ledger of failures");
+        let (bytes, doing) = (failure_log_bytes(peers), "reserving the failure log");
         let file = anonymous::anonymous(c"weft-failures")
-            .map_err(|errno| segment::exhausted("making the ledger of failures", bytes as u64, errno))?;
+            .map_err(|errno| segment::exhausted("making the failure log", bytes as u64, errno))?;
         segment::resize(&file, bytes as u64)?;
         segment::reserve(&file, 0, bytes as u64)
             .map_err(|errno| segment::exhausted(doing, bytes as u64, errno))?;
@@ -175,7 +175,7 @@ impl FailureLogWriter {
         // Older kernels (before 5.1) cannot shut others out from writing.
         anonymous::seal(&file, SealFlags::FUTURE_WRITE)
             .or_else(|_| anonymous::seal(&file, SealFlags::empty()))
-            .map_err(|errno| segment::system("sealing the ledger of failures", errno))?;
+            .map_err(|errno| segment::system("sealing the failure log", errno))?;
         let rings = match segment {
             Some(file) => Rings::Seats(Segment::adopt(file, peers)?),
             None => Rings::pipe()?,
@@ -262,7 +262,7 @@ impl FailureLogWriter {
 impl Rings {
     fn pipe() -> Result<Rings, SegmentError> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
-            .map_err(|errno| segment::exhausted("making the pipe of the ledger of failures", 0, errno))?;
+            .map_err(|errno| segment::exhausted("making the pipe of the failure log", 0, errno))?;
         Ok(Rings::Pipe { reader, writer })
     }
 }
@@ -279,7 +279,7 @@ fn sleeper_bit(sleeper: Peer) -> NonZeroU32 {
 }
 
 fn mapped(mapping: std::io::Result<MmapRaw>) -> Result<MmapRaw, SegmentError> {
-    mapping.map_err(|error| segment::no_address_space("mapping the ledger of failures", PAGE as u64, &error))
+    mapping.map_err(|error| segment::no_address_space("mapping the failure log", PAGE as u64, &error))
 }
 
 fn failure_log_bytes(peers: u32) -> usize {
@@ -406,7 +406,7 @@ mod tests {
     fn something_else_is_no_collective_segment() {
         let writer = FailureLogWriter::create(3, None).unwrap();
         let error = readers(&writer, 5000).map(|failure_log| failure_log.count()).unwrap_err();
-        assert!(error.to_string().contains("the ledger of 5000 ranks"), "{error}");
+        assert!(error.to_string().contains("the failure log of 5000 ranks"), "{error}");
         let cut = anonymous::anonymous(c"weft-test").unwrap();
         segment::resize(&cut, PAGE as u64).unwrap();
         assert!(FailureLog::adopt(&cut, 3).is_err(), "it could be cut short");

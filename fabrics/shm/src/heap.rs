@@ -332,7 +332,7 @@ mod tests {
         ] {
             assert_eq!(read(&mut window, &segment, 1, at, bytes), Err(Unread::Stray), "{at}");
         }
-        assert_eq!(read(&mut window, &segment, 0, at, 8), Err(Unread::Stray), "another seat's heap");
+        assert_eq!(read(&mut window, &segment, 0, at, 8), Err(Unread::Stray), "another process slot's heap");
         assert_eq!(read(&mut window, &segment, 1, area + area_bytes - 8, 8), Ok(vec![0; 8]));
         assert_eq!(read(&mut window, &segment, 1, at, 0), Ok(Vec::new()));
     }

@@ -33,7 +33,7 @@ fn a_wild_sequence_number_names_the_peer() {
     node.suffer(&Deed::Poll);
     let (peer, error) = node.heard.lost.pop().expect("the peer is reported");
     assert_eq!((peer, error.fault), (Peer(11), Fault::Protocol));
-    assert!(error.what.contains("process 11 (seat 1 of this node, pid"), "{error}");
+    assert!(error.what.contains("process 11 (process slot 1 of this node, pid"), "{error}");
     assert!(error.what.contains("a line numbered 0x4d where 0x1 was due"), "{error}");
 }
 
@@ -42,7 +42,7 @@ fn wild_kinds_and_lengths_are_told_apart() {
     for (what, words, text) in [
         (0x0fff_ffff, [0; 2], "a piece of 268435455 bytes where at most"),
         (2 << 30, [0; 2], "a line of kind 2 with 0 bytes of a message still due"),
-        (3 << 30, [0; 2], "a parcel out of turn"),
+        (3 << 30, [0; 2], "a chunked message out of turn"),
         (1 << 30, [5, 0], "a message of 5 bytes announced in pieces"),
         (1 << 30, [0, 0x8000_0000], "a message of 9223372036854775808 bytes"),
         (1 << 30 | 7, [1 << 20, 0], "a piece of 7 bytes where at most"),

@@ -385,13 +385,13 @@ mod tests {
             let places = process_slots.min(MEMBERS_MAX) as usize * COLLECTIVE_SEGMENT_PLACE_BYTES;
             let staging_buffers =
                 COLLECTIVE_SEGMENT_PLACES + places..COLLECTIVE_SEGMENT_PLACES + places + PAGE;
-            assert!(staging_buffers.contains(&layout.staging_buffers_at()), "{process_slots} seats");
+            assert!(staging_buffers.contains(&layout.staging_buffers_at()), "{process_slots} process slots");
             let collective_segment = layout.collective_segment_at(1) - layout.collective_segment_at(0);
             let most = (2..=process_slots.min(MEMBERS_MAX)).map(staging_buffers_bytes).max().unwrap_or(0);
             assert!(
                 collective_segment >= layout.staging_buffers_at() + most
                     && collective_segment.is_multiple_of(PAGE),
-                "{process_slots} seats"
+                "{process_slots} process slots"
             );
             assert_eq!(
                 (layout.collective_segment_at(COLLECTIVE_SEGMENTS - 1) + collective_segment) as u64,
@@ -416,7 +416,7 @@ mod tests {
             assert!(layout.ring.slot_bytes <= layout.ring.piece_bytes_max);
             assert!(
                 layout.ring.room_bytes() <= layout.ring.data_bytes as usize * 5 / 4,
-                "{process_slots} seats"
+                "{process_slots} process slots"
             );
             if layout.ring.chunked_message_bytes_max() > 0 {
                 let longest = layout.ring.chunked_message_bytes_max();
@@ -435,8 +435,8 @@ mod tests {
     fn the_largest_segment_stays_mappable() {
         for (process_slots, ..) in SHAPES {
             let layout = Layout::new(process_slots).unwrap();
-            assert!(layout.heaps_at() <= 128 << 30, "{process_slots} seats");
-            assert!(layout.segment_bytes() < 1 << 45, "{process_slots} seats");
+            assert!(layout.heaps_at() <= 128 << 30, "{process_slots} process slots");
+            assert!(layout.segment_bytes() < 1 << 45, "{process_slots} process slots");
             assert_eq!(layout.without_heaps().segment_bytes(), layout.heaps_at());
         }
         assert_eq!(Layout::new(0), None);

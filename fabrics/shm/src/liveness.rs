@@ -157,10 +157,12 @@ impl LivenessDescriptor {
         let (is_held, held) = channel();
         let no_signals = NoSignals::begin();
         let holder = std::thread::Builder::new()
-            .name("weft-pulse".into())
+            .name("weft-liveness".into())
             .stack_size(STACK_BYTES)
             .spawn(move || hold(&words, here, &until, is_held))
-            .map_err(|error| system("starting the thread that holds this process's pulse", error))?;
+            .map_err(|error| {
+                system("starting the thread that holds this process's liveness descriptor", error)
+            })?;
         // Who has begun is missed from then on.
         let _ = held.recv();
         let this = pidfd_open(getpid(), PidfdFlags::empty()).ok();

@@ -108,7 +108,8 @@ impl MeasuredEnd {
         let mut shm =
             Shm::open(segment, process_slot, peers, settings).map_err(|error| refused(error.to_string()))?;
         let other = Peer(1 - process_slot.min(1));
-        let address = shm.address_of(other).ok_or_else(|| refused("there is no other seat".to_owned()))?;
+        let address =
+            shm.address_of(other).ok_or_else(|| refused("there is no other process slot".to_owned()))?;
         let lane = shm.connect(other, &address)?;
         let largest = COPIED_BYTES.into_iter().chain(PULLED_BYTES).max().unwrap_or(0);
         let heard = Heard { messages: 0, inbox: Heap::new(largest), exposed: Exposed::default(), lost: None };

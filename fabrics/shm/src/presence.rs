@@ -63,7 +63,10 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub fn until_gone(file: BorrowedFd<'_>, process_slot: u32) {
     let since = Instant::now();
     while is_there(file, process_slot) {
-        assert!(since.elapsed() < Duration::from_secs(20), "the lock of seat {process_slot} is still held");
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "the lock of process slot {process_slot} is still held"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -86,7 +89,7 @@ mod tests {
         assert!(!is_there(mine.as_fd(), 3));
         assert!(claim(theirs.as_fd(), 3));
         assert!(is_there(mine.as_fd(), 3));
-        assert!(!is_there(mine.as_fd(), 2), "another seat");
+        assert!(!is_there(mine.as_fd(), 2), "another process slot");
         assert!(!claim(mine.as_fd(), 3), "it is taken");
         drop(theirs);
         until_gone(mine.as_fd(), 3);

@@ -99,7 +99,9 @@ pub enum ProtocolViolation {
         bytes: u64,
     },
     /// A message in the single-slot channel claims a place in the order that it cannot have.
-    #[error("a message after {lines_before} lines in the mailbox, where {lines_passed} were sent")]
+    #[error(
+        "a message after {lines_before} lines in the single-slot channel, where {lines_passed} were sent"
+    )]
     Order {
         /// What the message says, in the low 16 bits.
         lines_before: u16,
@@ -108,7 +110,7 @@ pub enum ProtocolViolation {
     },
     /// A chunked eager message where it was not the writer's turn to put something onto that large-message
     /// buffer.
-    #[error("a parcel out of turn")]
+    #[error("a chunked message out of turn")]
     Turn,
     /// A piece without a beginning, or a beginning before the last message was whole.
     #[error("a line of kind {kind} with {bytes_left} bytes of a message still due")]

@@ -41,7 +41,7 @@ type Reserve = fn(&OwnedFd, u64, u64) -> Result<(), Errno>;
 pub enum SegmentError {
     /// No such number of processes shares a node.
     #[error(
-        "shm: a segment has 1 to {PROCESS_SLOTS_MAX} seats, and {0} were asked for\n\
+        "shm: a segment has 1 to {PROCESS_SLOTS_MAX} process slots, and {0} were asked for\n\
          Start fewer processes on this node, or choose another fabric: WEFT_FABRIC=tcp"
     )]
     Seats(u32),
@@ -65,7 +65,7 @@ pub enum SegmentError {
     },
     /// Another process has had the process slot.
     #[error(
-        "shm: seat {process_slot} of this node was taken before\n\
+        "shm: process slot {process_slot} of this node was taken before\n\
          Start one MPI program per process of the launcher: its place in the job can be taken only once"
     )]
     Taken {
@@ -74,7 +74,7 @@ pub enum SegmentError {
     },
     /// There are fewer process slots than peers, or more.
     #[error(
-        "shm: seat {process_slot} of {peers} peers does not fit a segment of {process_slots} seats\n\
+        "shm: process slot {process_slot} of {peers} peers does not fit a segment of {process_slots} process slots\n\
              This is a mistake of whoever counted the processes of this node: please report it"
     )]
     Mismatch {
@@ -210,7 +210,7 @@ fn check(file: &OwnedFd, layout: &Layout) -> Result<[u8; 16], SegmentError> {
     let ours = head_of(layout, [0; 16]);
     if head[8..IDENTITY_AT] != ours[8..IDENTITY_AT] {
         return Err(foreign(format!(
-            "it was made for {} seats by version {} of the layout, and {} seats and version {VERSION} are wanted",
+            "it was made for {} process slots by version {} of the layout, and {} process slots and version {VERSION} are wanted",
             word_at(&head, 12),
             word_at(&head, 8),
             layout.process_slots
@@ -412,7 +412,10 @@ mod tests {
         assert!(refusal(bare(&[], 0), 2).contains("0 bytes of something else"));
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(refusal(socket.into(), 2).contains("not this job's shared memory"));
-        assert!(refusal(Segment::create(2).unwrap(), 3).contains(&format!("2 seats by version {VERSION}")));
+        assert!(
+            refusal(Segment::create(2).unwrap(), 3)
+                .contains(&format!("2 process slots by version {VERSION}"))
+        );
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl Shm {
         let slot_owner = ProcessSlot::at(self.segment.layout().process_slot_at(process_slot as u32))
             .slot_owner(self.segment.memory());
         let pid = slot_owner.map_or(String::new(), |slot_owner| format!(", pid {}", slot_owner.pid));
-        format!("process {} (seat {process_slot} of this node{pid})", peer.0)
+        format!("process {} (process slot {process_slot} of this node{pid})", peer.0)
     }
 
     /// Whom to read from, trying it if that has not been done and the peer is there.

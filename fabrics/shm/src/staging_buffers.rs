@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(at(&one, 0, number), at(&one, 0, number + round));
         }
         let places = places_of(&one, ring);
-        assert_eq!(places.len(), round as usize, "each has a tray of its own in each turn");
+        assert_eq!(places.len(), round as usize, "each has a staging buffer of its own in each turn");
         let written = one.written(ring);
         assert!(places.iter().all(|at| written.contains(at) && at + chunk_bytes_max(2) <= written.end));
         assert_eq!(written.len(), places.len() * chunk_bytes_max(2));

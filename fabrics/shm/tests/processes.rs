@@ -264,7 +264,10 @@ fn a_process_slot_cannot_be_taken_twice() {
     let job = Job::new(2);
     let _end = job.end(Settings::default());
     let output = finish(job.start("latecomer", 0));
-    assert!(output.contains("seat 0 of this node was taken before\nStart one MPI program"), "{output}");
+    assert!(
+        output.contains("process slot 0 of this node was taken before\nStart one MPI program"),
+        "{output}"
+    );
 }
 
 fn latecomer() {

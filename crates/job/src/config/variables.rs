@@ -132,7 +132,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "WEFT_COLLECTIVE",
-        meaning: "collective algorithms to use where they serve, as allreduce:ring,bcast:binomial; default: those foretold to take least",
+        meaning: "collective algorithms to use where they serve, as allreduce:ring,bcast:binomial; default: those predicted to take least",
     },
     Variable {
         name: "WEFT_MACHINE",

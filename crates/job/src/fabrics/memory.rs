@@ -49,7 +49,7 @@ pub fn inherited_failure_log(number: i32, peers: u32) -> Result<FailureLog> {
 /// # Errors
 /// Where the descriptor is closed.
 pub fn inherited_pipe(number: i32) -> Result<OwnedFd> {
-    inherited(number, "", "the ledger of failures")
+    inherited(number, "", "the failure log")
 }
 
 /// Begins the pulse by which the launcher sees when this process ends.

@@ -274,7 +274,7 @@ pub(super) mod tests {
                 assert_eq!(ends[at].post(lanes[at], &Header::default(), Payload::EMPTY), Posted::Sent);
                 while ends[1 - at].poll(&mut kept, 64) > 0 {}
             }
-            assert!(kept.0.len() < 1000, "nobody gets a mailbox");
+            assert!(kept.0.len() < 1000, "no pair gets a single-slot channel");
         }
         Some((ends, lanes))
     }
@@ -388,8 +388,8 @@ pub(super) mod tests {
         let (piece, longest) = (CHUNKED_MESSAGE_PIECE_BYTES as u32, 512 << 10);
         let begun = (CHUNKED_MESSAGE | piece, [2 * piece, 0, 0]);
         for (is_in_turn, lines, text) in [
-            (false, vec![begun], "a parcel out of turn"),
-            (true, vec![(CHUNKED_MESSAGE | piece, [2 * piece, 0, 2])], "a parcel out of turn"),
+            (false, vec![begun], "a chunked message out of turn"),
+            (true, vec![(CHUNKED_MESSAGE | piece, [2 * piece, 0, 2])], "a chunked message out of turn"),
             (
                 true,
                 vec![(CHUNKED_MESSAGE | piece, [longest + 1, 0, 0])],
@@ -406,7 +406,7 @@ pub(super) mod tests {
             (true, vec![begun, (MORE | 7, [0; 3])], "a piece of 7 bytes where at most 16384"),
             (true, vec![begun, begun], "a line of kind 3 with 16384 bytes of a message still due"),
             (true, vec![begun, (5, [0; 3])], "a line of kind 0 with 16384 bytes of a message still due"),
-            (true, vec![begun, (MORE | piece, [0; 3]), begun], "a parcel out of turn"),
+            (true, vec![begun, (MORE | piece, [0; 3]), begun], "a chunked message out of turn"),
         ] {
             let Some(said) = wild(is_in_turn, &lines) else { return };
             assert!(said.contains(text), "{said}, and not {text}");
@@ -422,12 +422,16 @@ pub(super) mod tests {
                 .zip(lanes)
                 .position(|(end, lane)| end.pairs[lane.index as usize].channel.single_slot.is_ours());
             let from = from.unwrap();
-            assert_eq!(ends[from].large_buffer_for(lanes[from], bytes + 1), None, "{process_slots} seats");
+            assert_eq!(
+                ends[from].large_buffer_for(lanes[from], bytes + 1),
+                None,
+                "{process_slots} process slots"
+            );
             let large_buffer = (bytes > 0).then_some(LargeBuffer::Mailbox);
             assert_eq!(
                 ends[from].large_buffer_for(lanes[from], bytes),
                 large_buffer,
-                "{process_slots} seats"
+                "{process_slots} process slots"
             );
         }
     }

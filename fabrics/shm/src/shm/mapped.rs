@@ -138,7 +138,7 @@ mod tests {
             here.poll(&mut losses, 8);
             let [error] = &losses.0[..] else { panic!("offer {number}: {:?}", losses.0) };
             assert_eq!(error.fault, Fault::Protocol);
-            assert!(error.what.contains("process 1 (seat 1"), "{error}");
+            assert!(error.what.contains("process 1 (process slot 1"), "{error}");
         }
     }
 

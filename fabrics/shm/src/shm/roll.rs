@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(here.poll(&mut losses, 8), 1);
         let [(Peer(101), error)] = &losses.0[..] else { panic!("{:?}", losses.0) };
         assert_eq!(error.fault, Fault::Died);
-        assert!(error.what.contains("process 101 (seat 1 of this node, pid"), "{error}");
+        assert!(error.what.contains("process 101 (process slot 1 of this node, pid"), "{error}");
         drop(other);
         for _ in 0..3 {
             call(&mut here);

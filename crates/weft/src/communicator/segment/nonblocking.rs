@@ -295,7 +295,7 @@ impl Part {
 
 impl Operation for Beside {
     fn advance(&mut self, engine: &mut Engine<Fabrics>) -> bool {
-        let handle = self.of.handle().expect("it was begun on a board");
+        let handle = self.of.handle().expect("it was begun in a collective segment");
         let Some(ended) = self.part.go_on(&self.of, handle, engine) else { return false };
         if self.is_awaiting {
             handle.segment.await_no_more();
@@ -321,7 +321,7 @@ impl Operation for Beside {
 
     fn lie_down(&mut self) {
         if !self.is_awaiting {
-            self.of.handle().expect("it was begun on a board").segment.await_others();
+            self.of.handle().expect("it was begun in a collective segment").segment.await_others();
             self.is_awaiting = true;
         }
     }
