@@ -43,9 +43,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
-        let contribution = if plan.is_loaded { reading(output) } else { input };
-        let Block { offset, bytes } = plan.own();
-        let own = contribution.part(offset, bytes);
+        let own = own_part(plan, input, output);
         let piece_bytes = plan.several_piece_bytes();
         let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
         let turns = if matches!(plan.then, Use::Combined(_)) && !plan.goes_up_tree() { 2 } else { 1 };
@@ -68,9 +66,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         combining: impl Combine,
     ) -> Result<()> {
         let Use::Combined(sum) = plan.then else { return Ok(()) };
-        let contribution = if plan.is_loaded { reading(output) } else { input };
-        let Block { offset, bytes } = plan.own();
-        let own = contribution.part(offset, bytes);
+        let own = own_part(plan, input, output);
         ChunkedOperation::begin(self, *plan, 2)?.sum_at_hub(own, sum, output, combining)
     }
 }
@@ -379,6 +375,13 @@ impl<M: SegmentMember> Drop for ChunkedOperation<'_, '_, '_, M> {
         self.visit.number = last;
         self.visit.turn.credit.begin_up_to(last);
     }
+}
+
+/// This member's own part of its contribution, which stands in the input or in the output.
+fn own_part(plan: &SegmentPlan<'_>, input: Payload<'static>, output: &UserMemory) -> Payload<'static> {
+    let contribution = if plan.is_loaded { reading(output) } else { input };
+    let Block { offset, bytes } = plan.own();
+    contribution.part(offset, bytes)
 }
 
 /// What a member of several has given with that number.

@@ -18,14 +18,13 @@ impl SegmentChoices {
     /// Which of at most two ways through the segment an operation takes; `None` where it goes by messages.
     /// `rounds` are those of each way for the length that decides.
     #[inline]
-    pub(super) fn best<const WAYS: usize>(
+    pub(super) fn best(
         &self,
         operation: Operation,
         asked: Asked,
         shape: impl Fn() -> Shape,
-        rounds: impl Fn(usize) -> [Option<Vec<SegmentRound>>; WAYS],
+        rounds: impl Fn(usize) -> [Option<Vec<SegmentRound>>; 2],
     ) -> Option<usize> {
-        const { assert!(WAYS <= 2) };
         let class = asked.bytes.max(1).ilog2().min(CLASSES - 1);
         let known = &self.0[operation as usize][usize::from(asked.commutative)];
         let verdict = match known.load(Ordering::Relaxed) >> (2 * class) & 3 {
