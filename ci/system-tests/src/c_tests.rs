@@ -236,7 +236,6 @@ impl Place {
         let mut weftrun = self.weftrun();
         weftrun.args(["-n", &ranks.to_string(), "--fabric", fabric.name]).args(&case.launch);
         weftrun.args(["--nodes", &fabric.nodes.to_string()]);
-        weftrun.envs(case.costs.map(|costs| ("WEFT_COSTS", costs)));
         if let Some(library) = preload {
             weftrun.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }

@@ -351,8 +351,7 @@ fn through_memory(
         here: shape.rank(),
         size: shape.size(),
         cores: shape.cores(),
-        costs: &shape.guide().costs,
-        verdicts: &SegmentChoices::default(),
+        choices: &SegmentChoices::default(),
         shape: || shape.clone(),
     };
     let is_on_segment = (2..=node::MEMBERS_MAX).contains(&shape.size()) && asked.nodes == 1;

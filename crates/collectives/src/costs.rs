@@ -180,16 +180,6 @@ impl Costs {
         self.package.is_some() || self.numa.is_some() || self.cache.is_some()
     }
 
-    /// Whether two ranks of a node copy long data through memory that both have as quickly as one of them
-    /// reads it out of the other's.
-    #[must_use]
-    pub fn copies_are_quick(&self) -> bool {
-        let within = [HierarchyLevel::Cache, HierarchyLevel::Numa, HierarchyLevel::Package]
-            .map(|border| self.told(border));
-        let mut links = within.into_iter().flatten().chain([&self.node]);
-        links.all(|link| link.eager_byte_ns <= link.byte_ns)
-    }
-
     /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round
     /// a piece over that link.
     ///

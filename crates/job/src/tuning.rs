@@ -251,12 +251,10 @@ mod tests {
         let without = Constants { pull: None, ..Constants::BUILT_IN };
         let refused = of_node(&found(without, Besides::default()));
         assert_eq!(refused.node.byte_ns, Constants::BUILT_IN.copy.byte_ns);
-        assert!(!Costs::BUILT_IN.copies_are_quick() && refused.copies_are_quick());
         // Where copies are quicker, long messages are copied as well.
         let quick = Constants { copy: Line { fixed_ns: 90.0, byte_ns: 0.02 }, ..Constants::BUILT_IN };
         let quick = of_node(&found(quick, Besides::default()));
         assert_eq!((quick.node.byte_ns, quick.node.ask_ns), (0.02, 360.0));
-        assert!(quick.copies_are_quick());
 
         let near = Constants::BUILT_IN;
         let at = |times: f64| Constants { hand_over_ns: near.hand_over_ns * times, ..near };

@@ -129,7 +129,7 @@ struct Inner {
     /// The latest of them.
     recent: Lock<Recent>,
     /// Whether operations go through shared memory or by messages.
-    verdicts: SegmentChoices,
+    choices: SegmentChoices,
     /// Where its members write lines for each other, once that is known; empty where they do not.
     handle: OnceLock<Founded>,
     /// Counts the operations that could have gone that way before.
@@ -275,7 +275,7 @@ impl Communicator {
             planned: AtomicU32::new(0),
             comparisons: AtomicU32::new(0),
             recent: Lock::new(threads, Recent::default()),
-            verdicts: SegmentChoices::default(),
+            choices: SegmentChoices::default(),
             handle: OnceLock::new(),
             before_handle: AtomicU32::new(0),
             name: Mutex::default(),

@@ -1,8 +1,11 @@
 //! Where things stand in a segment: arithmetic on offsets, and nothing else.
 //!
 //! ```text
-//! offset  0                4096                 rings_at                              boards_at              heaps_at
-//!         | head, one page | process slot 0 | process slot 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..| collective segment 0 | collective segment 1 |..| heap 0 | heap 1 |..
+//! offset  0                4096                                 rings_at
+//!         | head, one page | process slot 0 | process slot 1 |..| ring 0>0 | ring 0>1 |..| ring 1>0 |..
+//!
+//!         segments_at                                      heaps_at
+//!         | collective segment 0 | collective segment 1 |..| heap 0 | heap 1 |..
 //!
 //! head    | magic 8 | version 4 | process slots 4 | lines 4 | data 4 | segment bytes 8 | identity 16 |..
 //!    64   | processes whose kernel refuses the barrier 4 |..

@@ -20,8 +20,6 @@ pub struct Case {
     pub launch: Vec<String>,
     /// Further programs of the job, which are started beside these ranks.
     pub parts: Vec<Part>,
-    /// The costs by which algorithms are chosen, where they are not those that are usual for tests.
-    pub costs: Option<&'static str>,
     /// Texts that the output must contain.
     pub says: Vec<String>,
     /// Texts that the output must not contain.
@@ -84,17 +82,6 @@ pub fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ..plain(format!("benchmark failures {mode}"), vec![sources.join("failures/failures.c")])
     }));
     cases.extend(BENCHMARKS.map(|(name, ranks)| benchmark(sources, name, ranks)));
-    let by_quick_copies: Vec<Case> = cases
-        .iter()
-        .filter(|case| BY_QUICK_COPIES.contains(&case.name.as_str()))
-        .map(|case| Case {
-            name: format!("{} by quick copies", case.name),
-            ranks: vec![2],
-            costs: Some(QUICK_COPIES),
-            ..case.clone()
-        })
-        .collect();
-    cases.extend(by_quick_copies);
     Ok(cases)
 }
 
@@ -110,7 +97,6 @@ pub fn plain(name: String, sources: Vec<PathBuf>) -> Case {
         options: &[],
         launch,
         parts,
-        costs: None,
         says,
         says_not,
         bare,
@@ -160,15 +146,6 @@ fn is_program(path: &Path) -> bool {
 
 /// With this status `weftrun` ends a job that took too long.
 pub const TIMED_OUT: i32 = 124;
-/// Two ranks give each other long data in other ways where copies take less than reads.
-const BY_QUICK_COPIES: [&str; 5] = [
-    "collectives_data",
-    "collectives_reduce",
-    "collectives_flows",
-    "collectives_scattered",
-    "benchmark collectives",
-];
-const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 /// How the example that loses a rank goes on.
 const ROD_MODES: [(&str, &[&str]); 3] =
     [("blank", &["blank"]), ("shrink", &["shrink"]), ("rebuild", &["rebuild"])];

@@ -49,9 +49,6 @@ impl Fabric {
     /// The numbers of ranks with which a program runs over it. One rank alone opens no fabric, and a program
     /// that ends by its timeout tests a clock.
     pub fn ranks(self, case: &Case) -> Vec<u32> {
-        if case.costs.is_some() && self.name != "shm" {
-            return Vec::new();
-        }
         let Some(most) = self.ranks_max else { return case.ranks.clone() };
         if self.nodes > 1 {
             let survives = case.launch.iter().any(|option| option.starts_with("--ft"));

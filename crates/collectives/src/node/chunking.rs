@@ -71,10 +71,8 @@ pub(super) struct PairExchange {
 /// goes by slots or messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkedLengths {
-    /// On any machine: from which length on, and up to which.
-    anywhere: [usize; 2],
-    /// Where copies through shared memory are no slower than reads of the other's memory.
-    where_quick: [usize; 2],
+    /// The shortest and the longest, in bytes.
+    range: [usize; 2],
     /// Up to here it is a message all the same where data goes one way time after time.
     passed: usize,
 }
@@ -83,39 +81,25 @@ pub(super) struct ChunkedLengths {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChunkedTransfer {
     pub lengths: TransferLengths,
-    /// Only where copies are quick.
-    pub wants_quick: bool,
     /// How much of it may go by a message all the same, where data goes one way time after time.
     pub passed_bytes: usize,
 }
 
 impl ChunkedLengths {
-    /// Both give and get, and keep what they get. They find out whether they sooner read each other's memory
-    /// (decisions/0005).
-    pub(super) const EXCHANGE: ChunkedLengths = ChunkedLengths::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
-    /// Both give and get, and each combines what it gets with what it has of it.
-    pub(super) const SCATTERED: ChunkedLengths = ChunkedLengths {
-        where_quick: [ENTRY_BYTES_MAX + 1, BYTES_MAX],
-        ..ChunkedLengths::anywhere(ENTRY_BYTES_MAX + 1, FRESH_BYTES_MAX)
-    };
-    /// Both give, and combine what they get.
-    pub(super) const COMBINED: ChunkedLengths = ChunkedLengths::anywhere(ENTRY_BYTES_MAX + 1, BYTES_MAX);
-    /// One of them gives, and the other combines, each in its turn.
-    pub(super) const REDUCED: ChunkedLengths = ChunkedLengths::anywhere(TURNED_BYTES_MAX + 1, BYTES_MAX);
+    /// Both members give and get, and keep or combine what they get. Where they keep it, they time whether
+    /// they sooner read each other's memory (decisions/0005).
+    pub(super) const BOTH_WAYS: ChunkedLengths = ChunkedLengths::new(ENTRY_BYTES_MAX + 1, BYTES_MAX);
+    /// One member gives, and the other combines, each in its turn.
+    pub(super) const REDUCED: ChunkedLengths = ChunkedLengths::new(TURNED_BYTES_MAX + 1, BYTES_MAX);
     /// The lower one gives, and the higher one combines, time after time.
     pub(super) const SCANNED: ChunkedLengths =
-        ChunkedLengths { passed: 0, ..ChunkedLengths::anywhere(16 << 10, BYTES_MAX) };
-    /// One of them gives, and the other keeps it. Of longer messages the receiver finds out which way is
-    /// quicker just then.
-    pub(super) const ONE_WAY: ChunkedLengths = ChunkedLengths {
-        where_quick: [TURNED_BYTES_MAX + 1, ONE_WAY_BYTES_MAX],
-        ..ChunkedLengths::anywhere(TURNED_BYTES_MAX + 1, FRESH_BYTES_MAX)
-    };
-    /// One gives, and has got something before.
-    const TURNED: ChunkedLengths = ChunkedLengths::anywhere(SLOT_BYTES_MAX + 1, TURNED_BYTES_MAX);
+        ChunkedLengths { passed: 0, ..ChunkedLengths::new(16 << 10, BYTES_MAX) };
+    /// One member gives, and the other keeps it: one chunk at most. Longer data is a message, of which the
+    /// receiver times whether it is sooner pulled or pushed (decisions/0003).
+    pub(super) const ONE_WAY: ChunkedLengths = ChunkedLengths::new(SLOT_BYTES_MAX + 1, TURNED_BYTES_MAX);
 
-    const fn anywhere(least: usize, most: usize) -> ChunkedLengths {
-        ChunkedLengths { anywhere: [least, most], where_quick: [least, most], passed: TURNED_BYTES_MAX }
+    const fn new(least: usize, most: usize) -> ChunkedLengths {
+        ChunkedLengths { range: [least, most], passed: TURNED_BYTES_MAX }
     }
 }
 
@@ -138,18 +122,17 @@ impl TransferLengths {
     #[inline]
     pub(super) fn carried(self, lot: ChunkedLengths) -> Option<ChunkedTransfer> {
         let longest = self.gives.max(self.gets);
-        let is_in = |[least, most]: [usize; 2]| least <= longest && longest <= most;
-        let wants_quick = !is_in(lot.anywhere);
-        let is_any = (!wants_quick || is_in(lot.where_quick)) && self.element_bytes <= STRIP_BYTES;
+        let [least, most] = lot.range;
+        let goes = least <= longest && longest <= most && self.element_bytes <= STRIP_BYTES;
         let passed_bytes = if longest <= lot.passed { longest } else { 0 };
-        is_any.then_some(ChunkedTransfer { lengths: self, wants_quick, passed_bytes })
+        goes.then_some(ChunkedTransfer { lengths: self, passed_bytes })
     }
 
     /// Whether data that goes one way goes in chunks, and how: the same at both members. Short data is in one
     /// chunk even where its length is not in `lot`, whichever member has received something before.
     #[inline]
     pub(super) fn carried_one_way(self, lot: ChunkedLengths) -> Option<ChunkedTransfer> {
-        self.carried(lot).or_else(|| self.carried(ChunkedLengths::TURNED))
+        self.carried(lot).or_else(|| self.carried(ChunkedLengths::ONE_WAY))
     }
 }
 
@@ -381,13 +364,7 @@ pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// takes less time than two of half its length (decisions/0005).
 pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
 /// What goes one way is in a staging buffer up to here.
-pub(super) const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
-/// The longest data, in bytes, that goes one way between two members in chunks on any machine: data that the
-/// sender has just written is read from its caches more slowly than it is copied (decisions/0005).
-const FRESH_BYTES_MAX: usize = 64 << 10;
-/// The longest data, in bytes, that goes one way between two members in chunks where copies are as quick as
-/// reads (decisions/0005).
-pub const ONE_WAY_BYTES_MAX: usize = 4 << 20;
+pub const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
 /// From this length on, in bytes, an allreduce of two members may go as a reduce-scatter and an allgather.
 pub const HALVES_FROM: usize = 32 << 10;
 /// The longest chunks then. Longer ones are fewer, which takes less; shorter ones are still in the nearest

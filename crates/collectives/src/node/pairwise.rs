@@ -116,8 +116,8 @@ impl<'a> PairwiseBlocks<'a> {
         let lengths = TransferLengths { gives, gets, element_bytes: 1 };
         let is_exchange = matches!(self.listed.what, Uneven::Alltoall { .. });
         match is_exchange {
-            true => lengths.carried(ChunkedLengths::EXCHANGE),
-            false => lengths.carried_one_way(ChunkedLengths::ONE_WAY),
+            true => lengths.carried(ChunkedLengths::BOTH_WAYS),
+            false => lengths.carried(ChunkedLengths::ONE_WAY),
         }
     }
 

@@ -187,7 +187,7 @@ impl<'a> SegmentPlan<'a> {
         let exchange = |of: Each| Self {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
-            in_pieces: ChunkedLengths::EXCHANGE,
+            in_pieces: ChunkedLengths::BOTH_WAYS,
             ..new(of.bytes, Use::Placed)
         };
         let sum = |of: Reduction, sum| Self {
@@ -218,7 +218,7 @@ impl<'a> SegmentPlan<'a> {
             Collective::Allgather(of) => exchange(of),
             Collective::Alltoall(of) => Self { holds: SlotContents::ForEach, ..exchange(of) },
             Collective::Allreduce(of) => {
-                Self { in_pieces: ChunkedLengths::COMBINED, ..sum(of, Order::OfAll) }
+                Self { in_pieces: ChunkedLengths::BOTH_WAYS, ..sum(of, Order::OfAll) }
             }
             // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes
             // with lengths and cores.
@@ -228,7 +228,7 @@ impl<'a> SegmentPlan<'a> {
             }
             Collective::ReduceScatterBlock(of) if size == 2 => Self {
                 holds: SlotContents::ForEach,
-                in_pieces: ChunkedLengths::SCATTERED,
+                in_pieces: ChunkedLengths::BOTH_WAYS,
                 ..sum(of, Order::OfAll)
             },
             Collective::Scan(of) => {
@@ -281,7 +281,7 @@ impl<'a> SegmentPlan<'a> {
             Uneven::Allgather { in_place } => Some(Self {
                 is_loaded: in_place,
                 brings_own: !in_place,
-                in_pieces: ChunkedLengths::EXCHANGE,
+                in_pieces: ChunkedLengths::BOTH_WAYS,
                 ..new(Operation::Allgather, Use::Placed, listed.receives)
             }),
             Uneven::ReduceScatter { in_place, operator } if size == 2 => Some(Self {
@@ -289,7 +289,7 @@ impl<'a> SegmentPlan<'a> {
                 is_loaded: in_place,
                 commutative: operator.commutative,
                 element_bytes: operator.element_bytes,
-                in_pieces: ChunkedLengths::SCATTERED,
+                in_pieces: ChunkedLengths::BOTH_WAYS,
                 ..new(Operation::ReduceScatter, Use::Combined(Order::OfAll), listed.sends)
             }),
             _ => None,

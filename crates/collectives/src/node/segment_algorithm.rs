@@ -11,7 +11,7 @@ use super::segment_state::Flow;
 use super::tree::TREE_FROM;
 use super::{Combine, Result, SegmentMember, SegmentOperation};
 use crate::cost_model::{CostModel, SegmentRound};
-use crate::{Collective, Cores, Costs, Listed, Shape};
+use crate::{Collective, Cores, Listed, Shape};
 
 /// What one member does in an operation: what it gives, what it gets, and what becomes of that. It is made
 /// where it is used and never moved: a move of so much that was written just before takes longer than all the
@@ -64,10 +64,8 @@ pub struct ChoiceInputs<'a, S> {
     pub size: u32,
     /// Whether members share cores.
     pub cores: Cores,
-    /// What messages take.
-    pub costs: &'a Costs,
     /// What was decided before between the segment and messages.
-    pub verdicts: &'a SegmentChoices,
+    pub choices: &'a SegmentChoices,
     /// This member's place in operations by messages.
     pub shape: S,
 }
@@ -174,7 +172,7 @@ impl SegmentAlgorithm {
         setting: &ChoiceInputs<'_, impl Fn() -> Shape>,
     ) -> Option<SegmentAlgorithm> {
         let (at_once, flow) = (false, pairs.flow());
-        if let Some(ChunkedTransfer { lengths, passed_bytes, .. }) = in_chunks(pairs.in_pieces(), setting) {
+        if let Some(ChunkedTransfer { lengths, passed_bytes }) = pairs.in_pieces() {
             return Some(SegmentAlgorithm {
                 way: SegmentPath::Chunks(lengths),
                 at_once,
@@ -206,7 +204,7 @@ impl SegmentAlgorithm {
         if plan.is_one_round() {
             return Some(SegmentAlgorithm { way: SegmentPath::Chunk, at_once, flow, bytes });
         }
-        if let Some(ChunkedTransfer { lengths, passed_bytes, .. }) = in_chunks(plan.in_pieces(), setting) {
+        if let Some(ChunkedTransfer { lengths, passed_bytes }) = plan.in_pieces() {
             return Some(SegmentAlgorithm {
                 way: SegmentPath::Chunks(lengths),
                 at_once: false,
@@ -249,15 +247,6 @@ impl SegmentAlgorithm {
     }
 }
 
-/// What goes in chunks between two members, which both work at it.
-#[inline(always)]
-fn in_chunks(
-    what: Option<ChunkedTransfer>,
-    setting: &ChoiceInputs<'_, impl Fn() -> Shape>,
-) -> Option<ChunkedTransfer> {
-    what.filter(|carried| !carried.wants_quick || setting.costs.copies_are_quick())
-}
-
 impl<S: Fn() -> Shape> ChoiceInputs<'_, S> {
     /// The way through the segment that is predicted to take least; `None` where messages take less.
     #[inline]
@@ -266,7 +255,7 @@ impl<S: Fn() -> Shape> ChoiceInputs<'_, S> {
             let plan = plan.with_bytes(bytes);
             SegmentPath::all(&plan).map(|way| Some(way?.rounds(&plan)))
         };
-        let best = self.verdicts.best(plan.operation, plan.asked(), &self.shape, rounds)?;
+        let best = self.choices.best(plan.operation, plan.asked(), &self.shape, rounds)?;
         SegmentPath::all(plan)[best]
     }
 }

@@ -48,7 +48,7 @@ const BY_MESSAGES: u64 = 1;
 mod tests {
     use super::*;
     use crate::node::{ChoiceInputs, MEMBERS_MAX, SegmentAlgorithm};
-    use crate::{Collective, Cores, Costs, Each, Operator, Rank, Reduction, Rooted};
+    use crate::{Collective, Cores, Each, Operator, Rank, Reduction, Rooted};
 
     fn bcast(bytes: usize) -> Collective {
         Collective::Bcast { root: Rank(1), bytes }
@@ -88,11 +88,10 @@ mod tests {
         here: u32,
         size: u32,
         cores: Cores,
-        verdicts: &SegmentChoices,
+        choices: &SegmentChoices,
     ) -> Option<&'static str> {
         let shape = || Shape::new(Rank(here), size).on(cores);
-        let setting =
-            ChoiceInputs { here: Rank(here), size, cores, costs: &Costs::BUILT_IN, verdicts, shape };
+        let setting = ChoiceInputs { here: Rank(here), size, cores, choices, shape };
         SegmentAlgorithm::of(of, &setting).map(|chosen| chosen.way().0)
     }
 
@@ -104,12 +103,12 @@ mod tests {
             .flat_map(|size| [(size, Cores::Own), (size, Cores::Shared)])
         {
             let of_member = |here: u32, is_back: bool| {
-                let verdicts = SegmentChoices::default();
+                let choices = SegmentChoices::default();
                 let mut all: Vec<_> = lengths.into_iter().flat_map(operations).collect();
                 if is_back {
                     all.reverse();
                 }
-                let ways = all.into_iter().map(|of| (of.operation(), way(of, here, size, cores, &verdicts)));
+                let ways = all.into_iter().map(|of| (of.operation(), way(of, here, size, cores, &choices)));
                 let mut ways: Vec<_> = ways.collect();
                 if is_back {
                     ways.reverse();

@@ -29,7 +29,7 @@ struct Simulated<'a> {
     here: Rank,
     size: u32,
     slots: &'a PlainSlots,
-    verdicts: &'a SegmentChoices,
+    choices: &'a SegmentChoices,
     scheduler: &'a Scheduler,
 }
 
@@ -315,14 +315,7 @@ fn perform(
 ) -> Option<Result<Vec<u8>, Fault>> {
     let (here, size) = (of.here.0, of.size);
     let shape = || Shape::new(of.here, size).on(cores).guided_by(&DEAR_MESSAGES);
-    let setting = ChoiceInputs {
-        here: of.here,
-        size,
-        cores,
-        costs: &DEAR_MESSAGES.costs,
-        verdicts: of.verdicts,
-        shape,
-    };
+    let setting = ChoiceInputs { here: of.here, size, cores, choices: of.choices, shape };
     let (sends, receives);
     let role = match call {
         Call::Alltoallv(bytes) => {
@@ -392,8 +385,8 @@ fn run(size: u32, seed: u64, program: &[Call], cores: Cores, trouble: Trouble, i
                             .unwrap_or_else(PoisonError::into_inner);
                     }
                     drop(state);
-                    let verdicts = SegmentChoices::default();
-                    let of = Simulated { here: Rank(here), size, slots, verdicts: &verdicts, scheduler };
+                    let choices = SegmentChoices::default();
+                    let of = Simulated { here: Rank(here), size, slots, choices: &choices, scheduler };
                     let ended = catch_unwind(AssertUnwindSafe(|| of.run(program, cores, trouble)));
                     scheduler.end(here as usize);
                     ended

@@ -105,8 +105,7 @@ impl Communicator {
             here: self.inner.rank,
             size: self.size(),
             cores: self.inner.process.cores(),
-            costs: &self.inner.process.guide().costs,
-            verdicts: &self.inner.verdicts,
+            choices: &self.inner.choices,
             shape: || self.shape(),
         }
     }

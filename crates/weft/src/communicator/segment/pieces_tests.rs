@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use collectives::node::SegmentAlgorithm;
-use collectives::node::chunking::{HALVES_FROM, LONG_FROM, ONE_WAY_BYTES_MAX};
+use collectives::node::chunking::{HALVES_FROM, LONG_FROM, TURNED_BYTES_MAX};
 use collectives::{Block, Collective, Each, Listed, Operator, Reduction, Uneven, packed};
 use fabric::{Payload, UserMemory};
 use job::config::CpuTime;
@@ -103,13 +103,9 @@ pub(super) fn on_a_segment(each: impl Fn(&Communicator) + Send + Sync + 'static)
     }
 }
 
-/// Runs two ranks where copies take no longer than reads, so that long data goes in chunks as well.
-pub(super) fn where_copies_are_quick(each: impl Fn(&Communicator) + Send + Sync + 'static) {
-    let costs = CostsFrom::of(Some(QUICK_COPIES));
-    of_several(2, CpuTime::UNLIMITED, costs, move |world| {
-        assert!(world.process().guide().costs.copies_are_quick());
-        each(world);
-    });
+/// Two threads that are told to have cores.
+pub(super) fn on_cores(each: impl Fn(&Communicator) + Send + Sync + 'static) {
+    of_several(2, CpuTime::UNLIMITED, CostsFrom::default(), each);
 }
 
 pub(super) const ONE_CORE: CpuTime = CpuTime { hundredths: 100 };
@@ -139,22 +135,21 @@ pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Messages between two who share a core take two to three times as long, since each is asked for
-/// (decisions/0004).
+/// Data that is combined, or goes both ways, goes in chunks: messages between two ranks that share a core
+/// take turns of it (decisions/0005).
 #[test]
 fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
     on_a_segment(|world| {
         let elements = Elements { bytes: 8, count: 4 << 10 };
-        let (root, bytes) = (Rank(0), elements.bytes * elements.count);
-        let each = Each { bytes, in_place: false };
+        let each = Each { bytes: elements.bytes * elements.count, in_place: false };
         for collective in [
-            Collective::Bcast { root, bytes },
-            Collective::Reduce(root, elements.reduction(false)),
+            Collective::Reduce(Rank(0), elements.reduction(false)),
             Collective::Allreduce(elements.reduction(false)),
             Collective::Alltoall(each),
             Collective::Allgather(each),
         ] {
-            let chosen = SegmentAlgorithm::of(collective, &world.setting()).expect("it goes by boards");
+            let chosen =
+                SegmentAlgorithm::of(collective, &world.setting()).expect("it goes through the segment");
             assert!(chosen.is_in_chunks_of_two(), "{collective:?}");
         }
     });
@@ -259,7 +254,7 @@ fn lists_of_lengths_go_in_pieces() {
         }
     };
     on_a_segment(lists([0, 1, 100, 113, 2048, 2049, 5000, 16 << 10, (16 << 10) + 1]));
-    where_copies_are_quick(lists([0, 1, 113, 5000, 16 << 10, (16 << 10) + 1, 100_001, 256 << 10, 700_000]));
+    on_cores(lists([0, 1, 113, 5000, 16 << 10, (16 << 10) + 1, 100_001, 256 << 10, 700_000]));
 }
 
 /// Gathers and exchanges blocks of which the two have one of each length.
@@ -323,13 +318,12 @@ fn sums_of_blocks_that_differ_are_scattered() {
         }
     };
     on_a_segment(each);
-    where_copies_are_quick(each);
 }
 
 /// One gives what the other expects, and expects more itself than the other gives: so it counts more chunks.
 #[test]
 fn who_expects_more_is_told_and_so_is_the_other() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let sum = Elements { bytes: 8, count: 5000 };
         let here = world.rank().0 as usize;
         for (bytes, more) in [(100, 40_000), (100, 300_000), (5000, 40_000), (5000, 300_000)] {
@@ -354,8 +348,8 @@ fn who_expects_more_is_told_and_so_is_the_other() {
 /// Also where it becomes a message.
 #[test]
 fn long_data_goes_one_way_and_the_other() {
-    where_copies_are_quick(|world| {
-        let lengths = [LONG_FROM, ONE_WAY_BYTES_MAX].map(|switch| [switch - 8, switch, switch + 8]);
+    on_cores(|world| {
+        let lengths = [LONG_FROM, TURNED_BYTES_MAX].map(|switch| [switch - 8, switch, switch + 8]);
         for (number, &bytes) in lengths.as_flattened().iter().enumerate() {
             for root in [0, 1, 1, 0, 0] {
                 let told = |at: usize| (at / 8 * 7 + at + number + root) as u8;
@@ -373,7 +367,7 @@ fn long_data_goes_one_way_and_the_other() {
 /// Long calls that do not fit, of which each of the two has an error that learns of it.
 #[test]
 fn long_lengths_that_differ_are_told_and_lose_no_number() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let sum = Elements { bytes: 8, count: 5000 };
         let here = world.rank().0 as usize;
         // The last ones are in as many chunks, which go through other staging buffers.
@@ -404,7 +398,7 @@ fn long_lengths_that_differ_are_told_and_lose_no_number() {
 /// place what comes is written over what is given.
 #[test]
 fn what_goes_abreast_is_where_it_belongs() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let here = world.rank().0 as usize;
         // What one gives the other with that number.
         let block = |from: usize, to: usize, number: usize, bytes: usize| -> Vec<u8> {
@@ -439,9 +433,6 @@ fn what_goes_abreast_is_where_it_belongs() {
         }
     });
 }
-
-/// Copies take less than reads.
-pub(super) const QUICK_COPIES: &str = "weft costs 1;node 60 0.02 16384 120 0.02";
 
 /// Of two operations that move the same, one rank may call the one with lists of lengths: what comes is read
 /// where it stands, in a slot or as a chunk.

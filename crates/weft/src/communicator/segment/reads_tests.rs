@@ -8,7 +8,7 @@ use fabric::slots::Slots;
 use fabric::tuner::Alternative;
 use job::error::{Class, Error};
 
-use super::pieces_tests::{Elements, on_a_segment, where_copies_are_quick};
+use super::pieces_tests::{Elements, on_a_segment, on_cores};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -106,7 +106,7 @@ fn what_is_read_is_where_it_belongs() {
 /// Who decides finds it out, and the other one goes the same way from the same operation on.
 #[test]
 fn ways_are_tried_and_taken() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let read = (0..40).filter(|_| is_read(world, READ_FROM, false)).count();
         assert!((1..40).contains(&read), "{read} of 40 were read, and both ways were to be tried");
         go(world, Alternative::First);
@@ -118,7 +118,7 @@ fn ways_are_tried_and_taken() {
 #[test]
 fn what_cannot_be_read_is_given() {
     for refused in [[true, false], [false, true], [true, true]] {
-        where_copies_are_quick(move |world| {
+        on_cores(move |world| {
             let here = world.rank().0 as usize;
             go(world, Alternative::Second);
             for bytes in [100_000, 100_001, 600_000] {
@@ -139,7 +139,7 @@ fn what_cannot_be_read_is_given() {
 /// Lengths that differ are told, to both where both have some error; and what follows goes well.
 #[test]
 fn reads_that_do_not_fit_are_told() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let (here, sum) = (world.rank().0 as usize, Elements { bytes: 8, count: 5000 });
         for [bytes, more] in [[100_000, 120_000], [40_000, 600_000], [100_000, 100]] {
             for expects_more in [0, 1] {

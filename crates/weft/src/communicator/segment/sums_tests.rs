@@ -6,7 +6,7 @@ use fabric::slots::Ring;
 use fabric::tuner::Alternative;
 use job::error::Class;
 
-use super::pieces_tests::{Elements, on_a_segment, where_copies_are_quick};
+use super::pieces_tests::{Elements, on_a_segment, on_cores};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -56,7 +56,7 @@ fn either_way_has_the_same_sum() {
 /// Who decides finds it out, and the other one goes the same way from the same operation on.
 #[test]
 fn both_ways_are_tried() {
-    where_copies_are_quick(|world| {
+    on_cores(|world| {
         let halves = (0..60).filter(|_| is_by_halves(world, 8, 2 * HALVES_FROM, false)).count();
         assert!((1..60).contains(&halves), "{halves} of 60 went by halves, and both ways were to be tried");
     });
