@@ -244,7 +244,7 @@ const TOOLS: venv::Package = venv::Package {
 };
 
 /// The modules of mpi4py's tests that are run, without `test_`.
-const MODULES: [&str; 42] = [
+const MODULES: [&str; 44] = [
     "group",
     "comm",
     "comm_inter",
@@ -281,6 +281,8 @@ const MODULES: [&str; 42] = [
     "p2p_obj",
     "p2p_obj_matched",
     "request",
+    "rma",
+    "rma_nb",
     "status",
     "win",
     "datatype",

@@ -64,6 +64,8 @@ pub(crate) fn code(class: Class) -> c_int {
         Class::Assertion => MPI_ERR_ASSERT,
         Class::RmaSync => MPI_ERR_RMA_SYNC,
         Class::RmaAttach => MPI_ERR_RMA_ATTACH,
+        Class::RmaRange => MPI_ERR_RMA_RANGE,
+        Class::LockType => MPI_ERR_LOCKTYPE,
         Class::RmaShared => MPI_ERR_RMA_SHARED,
         Class::RmaFlavor => MPI_ERR_RMA_FLAVOR,
         Class::Datarep => MPI_ERR_UNSUPPORTED_DATAREP,

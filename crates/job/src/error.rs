@@ -77,6 +77,8 @@ pub enum Class {
     Assertion,
     RmaSync,
     RmaAttach,
+    RmaRange,
+    LockType,
     RmaShared,
     RmaFlavor,
     Datarep,

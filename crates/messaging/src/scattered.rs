@@ -171,7 +171,7 @@ impl Target {
 
     /// Brings bytes of the message from `at` on to their place, as far as there is room.
     #[inline]
-    pub(crate) fn write_at(&mut self, at: usize, data: Payload<'_>) {
+    pub fn write_at(&mut self, at: usize, data: Payload<'_>) {
         match self {
             Target::Room(room) => {
                 room.memory().write_at(at, data);

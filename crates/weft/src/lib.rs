@@ -97,7 +97,9 @@ pub use topology::{
 };
 pub use typed::{Begins, FromMessage, NotBegun, Request};
 
-pub use window::{Extent, Flavor, SharedPlacement, SharedWindow, Window};
+pub use window::{
+    Begun, Extent, FencePromises, Flavor, LockKind, SharedPlacement, SharedWindow, TargetElements, Window,
+};
 
 /// What this process knows of its machine.
 pub mod machine {

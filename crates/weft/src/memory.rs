@@ -103,15 +103,33 @@ shareable! { AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicI8, AtomicI16, Ato
 
 /// Values in memory that is mapped as long as `keeps` lives.
 ///
-/// Crate-private: the caller has seen to it that `start` is the beginning of `count` such values of one
-/// mapping that `keeps` owns, and that nobody is given the same bytes as values of another type. `None` where
-/// `start` is not aligned for them.
+/// Crate-private: the caller has seen to it that `start` is the beginning of `count` such values of memory
+/// that `keeps` owns. `None` where `start` is not aligned for them.
 pub(crate) fn shared_values<T: Shareable, K>(_keeps: &K, start: *mut u8, count: usize) -> Option<&[T]> {
     let start = start.cast::<T>();
-    // SAFETY: aligned, as just looked; the one caller (`SharedWindow::part`) asks for values inside of the
-    // mapping that `keeps` owns, whose bytes are initialized, and whose members have agreed on `T`. Shared
-    // access to atomics is sound whoever else stores there.
+    // SAFETY: aligned, as just looked; the callers (`SharedWindow::part`, and `Exposure` for the words and
+    // elements of windows) ask for values inside of memory that `keeps` owns, whose bytes are initialized.
+    // Members of a `SharedWindow` have agreed on `T`; what else is done with a window's elements goes by
+    // addresses. Shared access to atomics is sound whoever else stores there.
     start.is_aligned().then(|| unsafe { std::slice::from_raw_parts(start, count) })
+}
+
+/// Memory of a window that stands in memory that `keeps` owns.
+///
+/// Crate-private: the one caller (`Exposure::block`) has seen to it that `bytes` bytes from `start` on are a
+/// part of it, and lets nobody have a claim of it for longer than the window is there. Who else reads or
+/// writes there meanwhile is a matter of the program's epochs.
+pub(crate) fn window_memory<K>(_keeps: &K, start: *mut u8, bytes: usize) -> Option<UserMemory> {
+    // SAFETY: as said above.
+    (!start.is_null()).then(|| unsafe { UserMemory::claim(start, bytes) })
+}
+
+/// What stands in memory of a window, for the answer to a get.
+///
+/// The caller of this crate-private function keeps the window's memory until the answer is gone.
+pub(crate) fn exposed(memory: &UserMemory) -> Payload<'static> {
+    // SAFETY: as said above.
+    unsafe { memory.reading() }
 }
 
 /// Memory that the library allocates for the program, freed when it is dropped (MPI 5.0 §9.2).

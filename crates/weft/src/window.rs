@@ -1,21 +1,30 @@
-//! Windows: memory of each member of a group that the others may reach (MPI 5.0 §12.2).
+//! Windows: memory of each member of a group that the others may reach (MPI 5.0 chapter 12).
 //!
 //! A window has a context of its own, its members, and the memory of this process; decision 0016 says what it
-//! keeps of the others. Made here are windows of all four flavors, with what hangs on them; memory that the
-//! members share is reached by loads and stores. Puts, gets and accumulates come as a chapter of their own.
+//! keeps of the others. Windows of all four flavors are made here, with what hangs on them. Operations are
+//! [begun](self::origin) by loads and stores where the members share their memory, else by messages to the
+//! target's [server](self::server); [epochs](self::synchronization) complete them.
 
+mod blocks;
+mod epochs;
+mod exposure;
+mod origin;
 mod places;
+mod protocol;
+mod server;
 mod shared;
+mod synchronization;
+mod update;
+mod words;
 
 use std::alloc::Layout;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use datatype::Operator;
 use fabric::UserMemory;
 use job::error::{Class, Error, Result};
-use job::fabrics::Common;
 use job::lock::lock;
 use messaging::Rank;
 
@@ -23,8 +32,14 @@ use crate::attributes::Attributes;
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::memory::Allocation;
-use places::Places;
+use epochs::Epochs;
+pub use epochs::LockKind;
+use exposure::{Exposure, Memory};
+use origin::Outstanding;
+pub use origin::{Begun, TargetElements};
+use server::{Server, Service};
 pub use shared::{SharedPlacement, SharedWindow};
+pub use synchronization::FencePromises;
 
 /// A window on memory of all members of a communicator.
 ///
@@ -47,14 +62,22 @@ pub use shared::{SharedPlacement, SharedWindow};
 pub struct Window {
     /// A duplicate of the communicator that it was made from.
     comm: Communicator,
-    memory: Memory,
-    extent: Extent,
+    exposure: Arc<Exposure>,
     /// Extent of every member where that is the same.
     alike: Option<Extent>,
+    /// Extents by rank, where they differ and the members do not share their memory.
+    extents: Option<Box<[Extent]>>,
     name: Mutex<String>,
     attributes: Attributes,
-    /// Between `lock_all` and `unlock_all`.
-    all_locked: AtomicBool,
+    epochs: Mutex<Epochs>,
+    /// An epoch is open in which all members may be used.
+    is_open_for_all: AtomicBool,
+    /// What is under way by messages, by target.
+    outstanding: Mutex<HashMap<Rank, Outstanding>>,
+    /// Counts answers that this process waits for.
+    answers: AtomicU32,
+    /// Serves the members that reach this process's memory by messages; none where all load and store.
+    service: Option<Arc<Service>>,
 }
 
 /// How a window came to its memory (MPI 5.0 §12.2.6).
@@ -77,14 +100,6 @@ pub struct Extent {
     pub bytes: usize,
     /// Bytes that a displacement counts in; not 0.
     pub unit: usize,
-}
-
-/// This process's memory in a window, and what keeps it.
-enum Memory {
-    Given(Mutex<UserMemory>),
-    Allocated(Allocation),
-    Attached(Mutex<BTreeMap<usize, UserMemory>>),
-    Shared { common: Common, places: Places },
 }
 
 impl Window {
@@ -122,6 +137,14 @@ impl Window {
         let layout = Layout::from_size_align(extent.bytes.max(1), alignment_bytes)
             .map_err(|_| Error::new(Class::Size, format!("the size is {} bytes", extent.bytes)))?;
         let founding = Founding::begin(comm, extent)?;
+        if shared::check_node(comm).is_ok() {
+            let alike = founding.agree(extent, None)?;
+            let shared = founding.share(extent, alike, alignment_bytes.max(PAGE_BYTES), Flavor::Allocate);
+            if let Ok(memory) = shared {
+                return founding.window(extent, alike, memory);
+            }
+            // The members could not share memory: that is no reason to have none.
+        }
         let allocation = Allocation::new(layout, comm.process().shared_heap());
         founding.conclude(extent, allocation.map(Memory::Allocated))
     }
@@ -140,11 +163,11 @@ impl Window {
     /// How the window came to its memory.
     #[must_use]
     pub fn flavor(&self) -> Flavor {
-        match &self.memory {
+        match &self.exposure.memory {
             Memory::Given(_) => Flavor::Create,
             Memory::Allocated(_) => Flavor::Allocate,
             Memory::Attached(_) => Flavor::Dynamic,
-            Memory::Shared { .. } => Flavor::Shared,
+            Memory::Shared { flavor, .. } => *flavor,
         }
     }
 
@@ -163,7 +186,19 @@ impl Window {
     /// How much memory this process has in it.
     #[must_use]
     pub fn extent(&self) -> Extent {
-        self.extent
+        self.exposure.extent
+    }
+
+    /// How much a member has in it; none where memory is attached.
+    fn extent_of(&self, rank: Rank) -> Option<Extent> {
+        match &self.exposure.memory {
+            Memory::Attached(_) => None,
+            Memory::Shared { places, .. } => places.of(rank).map(|place| place.extent),
+            Memory::Given(_) | Memory::Allocated(_) => {
+                let listed = || self.extents.as_ref()?.get(rank.0 as usize).copied();
+                self.alike.or_else(listed)
+            }
+        }
     }
 
     /// How much every member has in it, where that is the same.
@@ -174,15 +209,8 @@ impl Window {
 
     /// Where the memory of this process begins; null where it is still to be attached.
     #[must_use]
-    pub fn start(&self) -> *mut u8 {
-        match &self.memory {
-            Memory::Given(memory) => lock(memory).start(),
-            Memory::Allocated(allocation) => allocation.start(),
-            Memory::Attached(_) => std::ptr::null_mut(),
-            Memory::Shared { common, places } => {
-                common.start().wrapping_add(places.of(self.rank()).map_or(0, |place| place.offset))
-            }
-        }
+    pub fn base(&self) -> *mut u8 {
+        self.exposure.start()
     }
 
     /// Where this process can load and store what belongs to a member, and how much that is (MPI 5.0
@@ -194,18 +222,18 @@ impl Window {
         if let Some(rank) = rank {
             self.check_rank(rank)?;
         }
-        match &self.memory {
+        match &self.exposure.memory {
             Memory::Attached(_) => {
                 Err(self.wrong_flavor("memory of a dynamic window is nobody's but its owner's"))
             }
-            Memory::Shared { common, places } => {
+            Memory::Shared { common, places, .. } => {
                 let place = places.of(rank.unwrap_or_else(|| places.first()));
                 Ok(place.map(|place| (common.start().wrapping_add(place.offset), place.extent)))
             }
             // The first member may be another one, whose memory is out of reach.
             Memory::Given(_) | Memory::Allocated(_) => {
-                let here = rank.unwrap_or(Rank(0)) == self.rank() && self.extent.bytes > 0;
-                Ok(here.then(|| (self.start(), self.extent)))
+                let here = rank.unwrap_or(Rank(0)) == self.rank() && self.extent().bytes > 0;
+                Ok(here.then(|| (self.base(), self.extent())))
             }
         }
     }
@@ -239,7 +267,7 @@ impl Window {
     }
 
     fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, UserMemory>>> {
-        match &self.memory {
+        match &self.exposure.memory {
             Memory::Attached(attached) => Ok(lock(attached)),
             _ => Err(self.wrong_flavor("memory is attached to dynamic windows only")),
         }
@@ -257,6 +285,20 @@ impl Window {
         let what =
             format!("{}: rank {} does not exist, the size is {}", self.place(), rank.0, self.group().size());
         Err(Error::new(Class::Rank, what))
+    }
+
+    /// The communicator of its own that it has, which requests of its operations belong to.
+    #[must_use]
+    pub fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+
+    /// Whether an operation with that member is one with nobody, since its rank is blank.
+    ///
+    /// # Errors
+    /// [`Class::ProcFailed`] where that is an error for messages ([`crate::BlankPartner::Error`]).
+    pub fn is_with_nobody(&self, rank: Rank) -> Result<bool> {
+        self.comm.is_with_nobody(rank)
     }
 
     /// The name that it was given (MPI 5.0 §7.8); empty where it was given none.
@@ -294,79 +336,10 @@ impl Window {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns when all members have called it; what they stored before can be loaded after it (MPI 5.0
-    /// §12.5.1). Collective.
-    ///
-    /// # Errors
-    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`]; a lost member.
-    pub fn fence(&self) -> Result<()> {
-        self.check_unlocked("a fence stands between lock_all and unlock_all")?;
-        fence(Ordering::SeqCst);
-        self.comm.barrier()?;
-        fence(Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Begins an epoch in which the memory of all members may be used, by others too (MPI 5.0 §12.5.3).
-    ///
-    /// # Errors
-    /// [`Class::RmaSync`] where there is one already.
-    pub fn lock_all(&self) -> Result<()> {
-        if self.all_locked.swap(true, Ordering::AcqRel) {
-            return Err(self.out_of_epoch("it is locked already"));
-        }
-        fence(Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Ends the epoch that [`Window::lock_all`] has begun.
-    ///
-    /// # Errors
-    /// [`Class::RmaSync`] where there is none.
-    pub fn unlock_all(&self) -> Result<()> {
-        fence(Ordering::SeqCst);
-        if self.all_locked.swap(false, Ordering::AcqRel) {
-            Ok(())
-        } else {
-            Err(self.out_of_epoch(NOT_LOCKED))
-        }
-    }
-
-    /// Returns when all operations with a member, or with all, are over (MPI 5.0 §12.5.4). There are loads
-    /// and stores only, so that this orders those. With a blank rank there are none.
-    ///
-    /// # Errors
-    /// [`Class::Rank`], also for a blank one where that is an error for messages
-    /// ([`crate::BlankPartner::Error`]); [`Class::RmaSync`] outside of such an epoch.
-    pub fn flush(&self, rank: Option<Rank>) -> Result<()> {
-        if let Some(rank) = rank {
-            self.check_rank(rank)?;
-            self.comm.is_with_nobody(rank)?;
-        }
-        if !self.all_locked.load(Ordering::Acquire) {
-            return Err(self.out_of_epoch(NOT_LOCKED));
-        }
-        fence(Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Sees to it that the window is not locked; `why` says in the error what cannot be done where it is.
-    ///
-    /// # Errors
-    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
-    pub fn check_unlocked(&self, why: &str) -> Result<()> {
-        if self.all_locked.load(Ordering::Acquire) { Err(self.out_of_epoch(why)) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn out_of_epoch(&self, why: &str) -> Error {
-        Error::new(Class::RmaSync, format!("{}: {why}", self.place()))
-    }
-
     /// Frees the window, when all members do (MPI 5.0 §12.2.5). Collective.
     ///
     /// # Errors
-    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
+    /// [`Class::RmaSync`] where an epoch is open that no fence has begun.
     pub fn free(self) -> Result<()> {
         self.leave()
     }
@@ -376,16 +349,42 @@ impl Window {
     /// goes with the last holder. Nobody waits for members that have failed. Collective.
     ///
     /// # Errors
-    /// [`Class::RmaSync`] between [`Window::lock_all`] and [`Window::unlock_all`].
+    /// [`Class::RmaSync`] where an epoch is open that no fence has begun.
     pub fn leave(&self) -> Result<()> {
-        self.check_unlocked("it is locked and cannot be freed")?;
-        self.comm.latest().part()
+        self.check_closed()?;
+        // What an epoch was to complete that no fence has ended.
+        let done = self.complete_there(&self.unheard());
+        let left = self.comm.latest().part();
+        if let Some(service) = &self.service {
+            service.close();
+            // Answers are sent from memory that goes with the window.
+            self.comm
+                .process()
+                .until(|_| (service.has_ended() || !self.comm.process().is_busy_beside()).then_some(()));
+        }
+        left.and(
+            done.or_else(|error| if self.comm.process().is_told_of_failures() { Ok(()) } else { Err(error) }),
+        )
+    }
+
+    /// Whether the process of a member has ended.
+    fn is_lost(&self, rank: Rank) -> bool {
+        let peer = self.group().peer(rank);
+        peer.is_some_and(|peer| self.comm.process().with_engine(|engine| engine.is_lost(peer)))
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Some(service) = &self.service {
+            service.close();
+        }
     }
 }
 
 impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Window({}, {:?}, {} bytes)", self.place(), self.flavor(), self.extent.bytes)
+        write!(f, "Window({}, {:?}, {} bytes)", self.place(), self.flavor(), self.extent().bytes)
     }
 }
 
@@ -409,19 +408,39 @@ impl Founding {
     /// Tells all members whether this one has its memory, and what it has. One of them that fails fails all.
     fn conclude(self, extent: Extent, memory: Result<Memory>) -> Result<Window> {
         let alike = self.agree(extent, memory.as_ref().err())?;
-        Ok(self.window(extent, alike, memory?))
+        self.window(extent, alike, memory?)
     }
 
-    fn window(self, extent: Extent, alike: Option<Extent>, memory: Memory) -> Window {
-        Window {
-            comm: self.comm,
-            memory,
-            extent,
+    fn window(self, extent: Extent, alike: Option<Extent>, memory: Memory) -> Result<Window> {
+        let Founding { comm } = self;
+        let is_shared = matches!(memory, Memory::Shared { .. });
+        let is_listed = alike.is_none() && !is_shared && !matches!(memory, Memory::Attached(_));
+        let extents = if is_listed { Some(extents(&comm, extent)?) } else { None };
+        let exposure = Arc::new(Exposure::new(memory, comm.rank(), extent));
+        let service = (!is_shared && comm.size() > 1).then(Arc::<Service>::default);
+        if let Some(service) = &service {
+            comm.process().entrust(Box::new(Server {
+                service: service.clone(),
+                exposure: exposure.clone(),
+                members: comm.group().clone(),
+                context: comm.context(),
+                origins: HashMap::new(),
+                answers: Vec::new(),
+            }));
+        }
+        Ok(Window {
+            comm,
+            exposure,
             alike,
+            extents,
             name: Mutex::default(),
             attributes: Attributes::default(),
-            all_locked: AtomicBool::new(false),
-        }
+            epochs: Mutex::default(),
+            is_open_for_all: AtomicBool::new(false),
+            outstanding: Mutex::default(),
+            answers: AtomicU32::new(0),
+            service,
+        })
     }
 
     /// The extent of all members, if they have the same.
@@ -452,14 +471,28 @@ impl Founding {
     }
 }
 
+/// What each member has.
+fn extents(comm: &Communicator, own: Extent) -> Result<Box<[Extent]>> {
+    let all = comm.all_gather_segments(&[own.bytes as u64, own.unit as u64])?;
+    // Nobody is at a blank rank, who would have brought anything.
+    let extent = |rank| match all.of(rank) {
+        Some(two) => Extent { bytes: two[0] as usize, unit: two[1] as usize },
+        None => Extent { bytes: 0, unit: 1 },
+    };
+    Ok((0..comm.size()).map(Rank).map(extent).collect())
+}
+
 /// What a member says that has no memory, or cannot share it.
 const NO_MEMORY: i64 = 1;
 const NOT_SHARED: i64 = 2;
 /// How windows are called in messages, before the name of their communicator.
 const WINDOW: &str = "window of ";
-const NOT_LOCKED: &str = "it is not locked: lock_all comes first";
+/// Pages are no larger where this runs, or a multiple of it.
+const PAGE_BYTES: usize = 4096;
 /// The least alignment that is worth having.
 const CACHE_LINE_BYTES: usize = 64;
 
+#[cfg(test)]
+mod operations_tests;
 #[cfg(test)]
 mod tests;

@@ -51,5 +51,6 @@ pub mod ways;
 pub mod window_attributes;
 pub mod window_epochs;
 pub mod window_hints;
+pub mod window_operations;
 pub mod windows;
 pub mod world;

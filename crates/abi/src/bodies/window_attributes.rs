@@ -47,7 +47,7 @@ impl WindowFacts {
 /// The value of a predefined key; `None` when it is not one of windows.
 fn predefined(object: &WinObject, keyval: c_int) -> Option<*mut c_void> {
     Some(match keyval {
-        MPI_WIN_BASE => object.window.start().cast(),
+        MPI_WIN_BASE => object.window.base().cast(),
         MPI_WIN_SIZE => object.facts.bytes.as_ptr().cast(),
         MPI_WIN_DISP_UNIT => object.facts.unit.as_ptr().cast(),
         MPI_WIN_CREATE_FLAVOR => object.facts.flavor.as_ptr().cast(),

@@ -1,4 +1,4 @@
-//! Windows as objects: made, asked, named, freed (MPI 5.0 §12.2). What is done with them comes later.
+//! Windows as objects: made, asked, named, freed (MPI 5.0 §12.2).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Making<'_> {
         self.with(|comm, hints| {
             let base = baseptr.checked("baseptr")?;
             let window = found(comm, hints)?;
-            base.set(window.start().cast());
+            base.set(window.base().cast());
             Ok(window)
         })
     }
@@ -183,7 +183,7 @@ pub fn mpi_win_free(win: Variable<'_, MPI_Win>) -> c_int {
     let handle = win.get();
     call(NAME, Target::Win(handle), |runtime| {
         let object = runtime.win(handle)?;
-        object.window.check_unlocked("it is locked and cannot be freed")?;
+        object.window.check_closed()?;
         object.window.check(|| NAME.to_owned())?;
         delete_all(&object, handle)?;
         object.window.leave()?;

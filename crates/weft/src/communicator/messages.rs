@@ -169,7 +169,7 @@ impl Communicator {
     /// The error of a failure that says itself whom it is about. All members come here when one revokes, one
     /// behind the other where they share cores: so its text is made in one piece of memory.
     #[cold]
-    pub(super) fn nothing_comes(&self, failure: &messaging::Failure) -> Error {
+    pub(crate) fn nothing_comes(&self, failure: &messaging::Failure) -> Error {
         let mut what = self.place();
         what.push_str(": ");
         what.push_str(&failure_text(failure));

@@ -9,8 +9,9 @@ use job::error::{Class, Error, Result};
 use job::fabrics::{Common, CommonOffer, fetch_common};
 use messaging::Rank;
 
+use super::exposure::{Memory, shared_bytes};
 use super::places::Places;
-use super::{Extent, Founding, Memory, Window};
+use super::{Extent, Flavor, Founding, PAGE_BYTES, Window, extents};
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::memory::{Shareable, shared_values};
@@ -42,15 +43,17 @@ impl Window {
         check_node(comm)?;
         let founding = Founding::begin(comm, extent)?;
         let alike = founding.agree(extent, None)?;
-        let places = founding.places(extent, alike, placement)?;
-        let common = founding.common(places.bytes())?;
-        Ok(founding.window(extent, alike, Memory::Shared { common, places }))
+        let mine = i64::from(placement == SharedPlacement::Apart);
+        let apart = founding.comm.all_reduce(&[mine], Operator::Min)?[0] == 1;
+        let alignment = if apart { PAGE_BYTES } else { 1 };
+        let memory = founding.share(extent, alike, alignment, Flavor::Shared)?;
+        founding.window(extent, alike, memory)
     }
 }
 
 /// Whether all members who live are processes of this node. The answer is the same at all of them: who is not
 /// on this node sees others that are not on its own.
-fn check_node(comm: &Communicator) -> Result<()> {
+pub(super) fn check_node(comm: &Communicator) -> Result<()> {
     match far(&comm.live(), comm.process().node()) {
         Some(Peer(peer)) if !comm.is_inter() => {
             let what = format!("{}: process {peer} of the job is on another node", comm.place());
@@ -68,25 +71,22 @@ fn far(members: &Group, node: &Group) -> Option<Peer> {
 }
 
 impl Founding {
-    /// Where the parts of all members stand.
-    fn places(&self, extent: Extent, alike: Option<Extent>, placement: SharedPlacement) -> Result<Places> {
-        let mine = i64::from(placement == SharedPlacement::Apart);
-        let apart = self.comm.all_reduce(&[mine], Operator::Min)?[0] == 1;
-        let alignment = if apart { PAGE_BYTES } else { 1 };
+    /// Memory of all members, in which each part begins at a multiple of `alignment`, a power of two.
+    pub(super) fn share(
+        &self,
+        extent: Extent,
+        alike: Option<Extent>,
+        alignment: usize,
+        flavor: Flavor,
+    ) -> Result<Memory> {
         let places = match alike.filter(|_| !self.comm.has_blanks()) {
             Some(extent) => Places::even(self.comm.size(), extent, alignment),
-            None => {
-                let all = self.comm.all_gather_segments(&[extent.bytes as u64, extent.unit as u64])?;
-                // Nobody is at a blank rank, who would have brought anything.
-                let extent = |rank| match all.of(rank) {
-                    Some(two) => Extent { bytes: two[0] as usize, unit: two[1] as usize },
-                    None => Extent { bytes: 0, unit: 1 },
-                };
-                Places::listed((0..self.comm.size()).map(Rank).map(extent), alignment)
-            }
+            None => Places::listed(extents(&self.comm, extent)?.iter().copied(), alignment),
         };
+        let sized = places.and_then(|places| Some((shared_bytes(&places, self.comm.size())?, places)));
         let what = || format!("{}: all parts together are more than can be addressed", self.comm.place());
-        places.ok_or_else(|| Error::new(Class::NoMemory, what()))
+        let (bytes, places) = sized.ok_or_else(|| Error::new(Class::NoMemory, what()))?;
+        Ok(Memory::Shared { common: self.common(bytes)?, places, flavor })
     }
 
     /// Memory of all members: the first of those who live makes it, the others fetch it from there.
@@ -184,7 +184,7 @@ impl<T: Shareable> SharedWindow<T> {
 
     /// Atomic accesses of different widths to the same bytes are not defined.
     fn check_type(&self) -> Result<()> {
-        let Memory::Shared { places, .. } = &self.window.memory else { return Ok(()) };
+        let Memory::Shared { places, .. } = &self.window.exposure.memory else { return Ok(()) };
         let unit = size_of::<T>();
         let other = (0..self.group().size())
             .map(Rank)
@@ -210,7 +210,7 @@ impl<T: Shareable> SharedWindow<T> {
     }
 
     fn values(&self, rank: Rank) -> Option<&[T]> {
-        let Memory::Shared { common, places } = &self.window.memory else { return None };
+        let Memory::Shared { common, places, .. } = &self.window.exposure.memory else { return None };
         let place = places.of(rank)?;
         // Units are the size of a value at all members, and the mapping is as long as all parts together.
         shared_values(common, common.start().wrapping_add(place.offset), place.extent.bytes / size_of::<T>())
@@ -233,8 +233,6 @@ impl<T> Deref for SharedWindow<T> {
     }
 }
 
-/// Pages are no larger where this runs, or a multiple of it.
-const PAGE_BYTES: usize = 4096;
 /// A byte for the length and a card.
 const CARD_ROOM_BYTES: usize = 128;
 

@@ -9,7 +9,10 @@ exported! {
         origin_addr: *const c_void, origin_count: c_int, origin_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Accumulate", Target::Win(win))
+        bodies::window_operations::mpi_accumulate(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank, target_disp,
+            target_count as MPI_Count, target_datatype, op, win,
+        )
     }
 
     /// `MPI_Accumulate_c`, in MPI since 4.0.
@@ -18,7 +21,10 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         op: MPI_Op, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Accumulate_c", Target::Win(win))
+        bodies::window_operations::mpi_accumulate(
+            Sent::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp, target_count,
+            target_datatype, op, win,
+        )
     }
 
     /// `MPI_Compare_and_swap`, in MPI since 3.0.
@@ -26,7 +32,10 @@ exported! {
         origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void,
         datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Compare_and_swap", Target::Win(win))
+        bodies::window_operations::mpi_compare_and_swap(
+            Sent::claim(origin_addr), Sent::claim(compare_addr), Received::claim(result_addr), datatype,
+            target_rank, target_disp, win,
+        )
     }
 
     /// `MPI_Fetch_and_op`, in MPI since 3.0.
@@ -34,7 +43,10 @@ exported! {
         origin_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Fetch_and_op", Target::Win(win))
+        bodies::window_operations::mpi_fetch_and_op(
+            Sent::claim(origin_addr), Received::claim(result_addr), datatype, target_rank, target_disp, op,
+            win,
+        )
     }
 
     /// `MPI_Get`, in MPI since 2.0.
@@ -42,7 +54,10 @@ exported! {
         origin_addr: *mut c_void, origin_count: c_int, origin_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Get", Target::Win(win))
+        bodies::window_operations::mpi_get(
+            Received::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank,
+            target_disp, target_count as MPI_Count, target_datatype, win,
+        )
     }
 
     /// `MPI_Get_c`, in MPI since 4.0.
@@ -50,7 +65,10 @@ exported! {
         origin_addr: *mut c_void, origin_count: MPI_Count, origin_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Get_c", Target::Win(win))
+        bodies::window_operations::mpi_get(
+            Received::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp,
+            target_count, target_datatype, win,
+        )
     }
 
     /// `MPI_Get_accumulate`, in MPI since 3.0.
@@ -59,7 +77,11 @@ exported! {
         result_addr: *mut c_void, result_count: c_int, result_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Get_accumulate", Target::Win(win))
+        bodies::window_operations::mpi_get_accumulate(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype,
+            Received::claim(result_addr), result_count as MPI_Count, result_datatype, target_rank,
+            target_disp, target_count as MPI_Count, target_datatype, op, win,
+        )
     }
 
     /// `MPI_Get_accumulate_c`, in MPI since 4.0.
@@ -69,7 +91,10 @@ exported! {
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, op: MPI_Op,
         win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Get_accumulate_c", Target::Win(win))
+        bodies::window_operations::mpi_get_accumulate(
+            Sent::claim(origin_addr), origin_count, origin_datatype, Received::claim(result_addr),
+            result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win,
+        )
     }
 
     /// `MPI_Put`, in MPI since 2.0.
@@ -77,7 +102,10 @@ exported! {
         origin_addr: *const c_void, origin_count: c_int, origin_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Put", Target::Win(win))
+        bodies::window_operations::mpi_put(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank, target_disp,
+            target_count as MPI_Count, target_datatype, win,
+        )
     }
 
     /// `MPI_Put_c`, in MPI since 4.0.
@@ -86,7 +114,10 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         win: MPI_Win,
     ) -> c_int {
-        unsupported("MPI_Put_c", Target::Win(win))
+        bodies::window_operations::mpi_put(
+            Sent::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp, target_count,
+            target_datatype, win,
+        )
     }
 
     /// `MPI_Raccumulate`, in MPI since 3.0.
@@ -95,8 +126,10 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Raccumulate", Target::Win(win))
+        bodies::window_operations::mpi_raccumulate(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank, target_disp,
+            target_count as MPI_Count, target_datatype, op, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Raccumulate_c`, in MPI since 4.0.
@@ -105,8 +138,10 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         op: MPI_Op, win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Raccumulate_c", Target::Win(win))
+        bodies::window_operations::mpi_raccumulate(
+            Sent::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp, target_count,
+            target_datatype, op, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Rget`, in MPI since 3.0.
@@ -115,8 +150,10 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rget", Target::Win(win))
+        bodies::window_operations::mpi_rget(
+            Received::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank,
+            target_disp, target_count as MPI_Count, target_datatype, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Rget_c`, in MPI since 4.0.
@@ -125,8 +162,10 @@ exported! {
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rget_c", Target::Win(win))
+        bodies::window_operations::mpi_rget(
+            Received::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp,
+            target_count, target_datatype, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Rget_accumulate`, in MPI since 3.0.
@@ -136,8 +175,11 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rget_accumulate", Target::Win(win))
+        bodies::window_operations::mpi_rget_accumulate(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype,
+            Received::claim(result_addr), result_count as MPI_Count, result_datatype, target_rank,
+            target_disp, target_count as MPI_Count, target_datatype, op, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Rget_accumulate_c`, in MPI since 4.0.
@@ -147,8 +189,11 @@ exported! {
         target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype, op: MPI_Op,
         win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rget_accumulate_c", Target::Win(win))
+        bodies::window_operations::mpi_rget_accumulate(
+            Sent::claim(origin_addr), origin_count, origin_datatype, Received::claim(result_addr),
+            result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win,
+            Place::claim(request),
+        )
     }
 
     /// `MPI_Rput`, in MPI since 3.0.
@@ -157,8 +202,10 @@ exported! {
         target_disp: MPI_Aint, target_count: c_int, target_datatype: MPI_Datatype, win: MPI_Win,
         request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rput", Target::Win(win))
+        bodies::window_operations::mpi_rput(
+            Sent::claim(origin_addr), origin_count as MPI_Count, origin_datatype, target_rank, target_disp,
+            target_count as MPI_Count, target_datatype, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Rput_c`, in MPI since 4.0.
@@ -167,8 +214,10 @@ exported! {
         target_rank: c_int, target_disp: MPI_Aint, target_count: MPI_Count, target_datatype: MPI_Datatype,
         win: MPI_Win, request: *mut MPI_Request,
     ) -> c_int {
-        clear(Place::claim(request));
-        unsupported("MPI_Rput_c", Target::Win(win))
+        bodies::window_operations::mpi_rput(
+            Sent::claim(origin_addr), origin_count, origin_datatype, target_rank, target_disp, target_count,
+            target_datatype, win, Place::claim(request),
+        )
     }
 
     /// `MPI_Win_allocate`, in MPI since 3.0.
@@ -218,7 +267,7 @@ exported! {
 
     /// `MPI_Win_complete`, in MPI since 2.0.
     fn MPI_Win_complete(win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_complete", Target::Win(win))
+        bodies::window_epochs::mpi_win_complete(win)
     }
 
     /// `MPI_Win_create`, in MPI since 2.0.
@@ -291,7 +340,7 @@ exported! {
 
     /// `MPI_Win_lock`, in MPI since 2.0.
     fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_lock", Target::Win(win))
+        bodies::window_epochs::mpi_win_lock(lock_type, rank, assert, win)
     }
 
     /// `MPI_Win_lock_all`, in MPI since 3.0.
@@ -301,7 +350,7 @@ exported! {
 
     /// `MPI_Win_post`, in MPI since 2.0.
     fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_post", Target::Win(win))
+        bodies::window_epochs::mpi_win_post(group, assert, win)
     }
 
     /// `MPI_Win_set_info`, in MPI since 3.0.
@@ -331,7 +380,7 @@ exported! {
 
     /// `MPI_Win_start`, in MPI since 2.0.
     fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_start", Target::Win(win))
+        bodies::window_epochs::mpi_win_start(group, assert, win)
     }
 
     /// `MPI_Win_sync`, in MPI since 3.0.
@@ -341,13 +390,12 @@ exported! {
 
     /// `MPI_Win_test`, in MPI since 2.0.
     fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-        clear(Place::claim(flag));
-        unsupported("MPI_Win_test", Target::Win(win))
+        bodies::window_epochs::mpi_win_test(win, Place::claim(flag))
     }
 
     /// `MPI_Win_unlock`, in MPI since 2.0.
     fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_unlock", Target::Win(win))
+        bodies::window_epochs::mpi_win_unlock(rank, win)
     }
 
     /// `MPI_Win_unlock_all`, in MPI since 3.0.
@@ -357,6 +405,6 @@ exported! {
 
     /// `MPI_Win_wait`, in MPI since 2.0.
     fn MPI_Win_wait(win: MPI_Win) -> c_int {
-        unsupported("MPI_Win_wait", Target::Win(win))
+        bodies::window_epochs::mpi_win_wait(win)
     }
 }

@@ -1,0 +1,125 @@
+//! What a process exposes in a window, and what it can reach of others: memory to load from and store to,
+//! and the words that order accesses to it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, OnceLock};
+
+use fabric::UserMemory;
+use job::fabrics::Common;
+use job::lock::lock;
+use messaging::Rank;
+
+use super::blocks::Block;
+use super::places::Places;
+use super::words::{WORDS, WORDS_BYTES, Words};
+use super::{Extent, Flavor};
+use crate::memory::{Allocation, shared_values, window_memory};
+
+/// This process's memory in a window, and what keeps it.
+pub(super) enum Memory {
+    Given(Mutex<UserMemory>),
+    Allocated(Allocation),
+    Attached(Mutex<BTreeMap<usize, UserMemory>>),
+    /// Memory of all members, which each of them has mapped.
+    Shared {
+        common: Common,
+        places: Places,
+        flavor: Flavor,
+    },
+}
+
+/// What a process exposes in a window. The window holds it, and whoever serves other members.
+pub(super) struct Exposure {
+    pub memory: Memory,
+    pub rank: Rank,
+    pub extent: Extent,
+    /// The words of this process, where its memory is not shared.
+    own_words: OnceLock<Box<[AtomicU64]>>,
+}
+
+impl Exposure {
+    pub(super) fn new(memory: Memory, rank: Rank, extent: Extent) -> Exposure {
+        Exposure { memory, rank, extent, own_words: OnceLock::new() }
+    }
+
+    /// Where the memory of this process begins; null where it is still to be attached.
+    pub(super) fn start(&self) -> *mut u8 {
+        match &self.memory {
+            Memory::Given(memory) => lock(memory).start(),
+            Memory::Allocated(allocation) => allocation.start(),
+            Memory::Attached(_) => std::ptr::null_mut(),
+            Memory::Shared { common, places, .. } => {
+                common.start().wrapping_add(places.of(self.rank).map_or(0, |place| place.offset))
+            }
+        }
+    }
+
+    /// Whether this process reaches the memory of that member by loads and stores.
+    pub(super) fn reaches(&self, target: Rank) -> bool {
+        target == self.rank || matches!(self.memory, Memory::Shared { .. })
+    }
+
+    /// The memory of a block of a member that this process [reaches](Exposure::reaches); none, where a part
+    /// of it is outside of that member's memory.
+    pub(super) fn block(&self, target: Rank, block: Block) -> Option<UserMemory> {
+        let (at, bytes) = (usize::try_from(block.at).ok()?, usize::try_from(block.bytes).ok()?);
+        let fits = |memory: usize| at.checked_add(bytes).is_some_and(|end| end <= memory);
+        match &self.memory {
+            Memory::Shared { common, places, .. } => {
+                let place = places.of(target).filter(|place| fits(place.extent.bytes))?;
+                window_memory(common, common.start().wrapping_add(place.offset + at), bytes)
+            }
+            _ if target != self.rank => None,
+            Memory::Given(memory) => {
+                let mut memory = lock(memory);
+                fits(memory.bytes()).then(|| memory.part(at, bytes))
+            }
+            Memory::Allocated(allocation) => {
+                let start = allocation.start().wrapping_add(at);
+                if fits(self.extent.bytes) { window_memory(allocation, start, bytes) } else { None }
+            }
+            Memory::Attached(attached) => {
+                let mut attached = lock(attached);
+                let (start, memory) = attached.range_mut(..=at).next_back()?;
+                let inside = at - start;
+                inside.checked_add(bytes).filter(|end| *end <= memory.bytes())?;
+                Some(memory.part(inside, bytes))
+            }
+        }
+    }
+
+    /// The words of a member that this process [reaches](Exposure::reaches).
+    pub(super) fn words(&self, target: Rank) -> Option<Words<'_>> {
+        match &self.memory {
+            Memory::Shared { common, places, .. } => {
+                let at = words_at(places).checked_add(WORDS_BYTES * target.0 as usize)?;
+                let start = common.start().wrapping_add(at);
+                shared_values(common, start, WORDS).map(Words::new)
+            }
+            _ if target != self.rank => None,
+            _ => {
+                let words = || (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+                Some(Words::new(self.own_words.get_or_init(words)))
+            }
+        }
+    }
+
+    /// An element of a block of a member that this process reaches, as an atomic; none where it is not
+    /// aligned, or outside of that member's memory.
+    pub(super) fn atomic<T: crate::memory::Shareable>(&self, target: Rank, at: u64) -> Option<&T> {
+        let memory = self.block(target, Block { at, bytes: size_of::<T>() as u64 })?;
+        shared_values::<T, _>(self, memory.start(), 1)?.first()
+    }
+}
+
+/// Where the words of all members stand in memory that they share: behind all parts, each a line.
+pub(super) fn words_at(places: &Places) -> usize {
+    places.bytes().next_multiple_of(WORDS_BYTES)
+}
+
+/// How much memory the members share, of parts and words together; none where that cannot be addressed.
+pub(super) fn shared_bytes(places: &Places, members: u32) -> Option<usize> {
+    let parts = places.bytes().checked_next_multiple_of(WORDS_BYTES)?;
+    parts.checked_add(WORDS_BYTES.checked_mul(members as usize)?)
+}
