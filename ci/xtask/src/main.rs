@@ -1,10 +1,11 @@
-//! `cargo xtask generate | bodies | tidy | commits`: the chores of the workspace.
+//! `cargo xtask generate | bodies | tidy | commits | site`: the chores of the workspace.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use system_tests::workspace_root;
-use xtask::{commits, generate, tidy};
+use xtask::{commits, generate, site, tidy};
 
 /// Chores of the workspace
 #[derive(Parser)]
@@ -32,6 +33,30 @@ enum Chore {
     Tidy,
     /// Check the subjects of the last fifty commits: `area: summary`, at most 72 characters
     Commits,
+    /// Parts of `ci/docs`, which builds the documents' site
+    Site {
+        #[command(subcommand)]
+        part: SitePart,
+    },
+}
+
+#[derive(Subcommand)]
+enum SitePart {
+    /// Write mdBook's sources into a folder, from README.md, CHANGELOG.md and docs
+    Sources {
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Check that every link of the built book leads to a place that is there
+    Links {
+        /// The folder of the built book
+        site: PathBuf,
+    },
+    /// Check in a headless Chromium that no page of the built book is wider than a screen
+    Widths {
+        /// The folder of the built book
+        site: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -78,5 +103,25 @@ fn run(chore: Chore) -> Result<bool, Box<dyn std::error::Error>> {
             println!("commits: {} subject(s) to mend", wrong.len());
             Ok(wrong.is_empty())
         }
+        Chore::Site { part } => check_site(&root, &part),
     }
+}
+
+/// True when there is nothing to complain about.
+fn check_site(root: &Path, part: &SitePart) -> Result<bool, Box<dyn std::error::Error>> {
+    let complaints = match part {
+        SitePart::Sources { folder } => site::pages::write(root, folder)?,
+        SitePart::Links { site } => {
+            let found = site::links::check(site).map_err(|error| format!("{}: {error}", site.display()))?;
+            println!("site: {} links on {} pages, {} broken", found.links, found.pages, found.broken.len());
+            found.broken
+        }
+        SitePart::Widths { site } => {
+            let found = site::widths::check(site)?;
+            println!("site: {} pages looked at, {} too wide", found.pages, found.too_wide.len());
+            found.too_wide
+        }
+    };
+    complaints.iter().for_each(|line| println!("{line}"));
+    Ok(complaints.is_empty())
 }

@@ -86,7 +86,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
 }
 
 /// All text files below `root`, without what is built or belongs to git.
-fn files(root: &Path) -> Vec<File> {
+pub(crate) fn files(root: &Path) -> Vec<File> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {

@@ -1,7 +1,7 @@
-//! The tree as it stands: its generated files are fresh, and it keeps the rules.
+//! The tree as it stands: its generated files are fresh, it keeps the rules, and its documents make a site.
 
 use system_tests::workspace_root;
-use xtask::{generate, tidy};
+use xtask::{generate, site, tidy};
 
 #[test]
 fn generated_files_are_fresh() {
@@ -22,4 +22,13 @@ fn signatures_of_bodies_are_printed() {
         generate::body_signatures(&workspace_root(), &["MPI_Gatherv".to_string()]).expect("readable tables");
     let line = text.lines().find(|line| line.contains("fn mpi_gatherv(")).expect("the body's line");
     assert!(line.contains("recvcounts: Counts<'_>, displs: Displacements<'_>"), "{line}");
+}
+
+#[test]
+fn the_documents_make_a_site() {
+    let folder = tempfile::tempdir().unwrap();
+    let complaints = site::pages::write(&workspace_root(), folder.path()).expect("readable documents");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    let picture = "images/point-to-point.svg";
+    assert!(folder.path().join("SUMMARY.md").is_file() && folder.path().join(picture).is_file());
 }

@@ -44,7 +44,7 @@ fn links(line: &str) -> Vec<(&str, &str)> {
 }
 
 /// The path from the root of the tree of a target that is relative to a page.
-fn resolved(page: &str, target: &str) -> String {
+pub(crate) fn resolved(page: &str, target: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
     for part in target.split('/') {
@@ -58,7 +58,7 @@ fn resolved(page: &str, target: &str) -> String {
 }
 
 /// Whether a line begins the definition of an item of that name.
-fn defines(line: &str, item: &str) -> bool {
+pub(crate) fn defines(line: &str, item: &str) -> bool {
     let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
     let is_kind = |word: &str| KINDS.contains(&word);
     let mut before = words.next();
