@@ -49,6 +49,8 @@ pub struct Config {
     pub rebuilt: Option<Rebuilt>,
     /// Whether a peer's memory may be read directly (CMA).
     pub pull: bool,
+    /// Whether a thread of the library's may make progress, whichever threads the program calls from.
+    pub progress_thread: bool,
     /// The ports to listen on.
     pub tcp_ports: Option<RangeInclusive<u16>>,
     /// The interfaces whose addresses are offered to others; all where there is none.
@@ -204,6 +206,9 @@ impl Config {
             config.initial_errors = InitialErrors::named(&value)
                 .ok_or_else(|| wrong("WEFT_INITIAL_ERRHANDLER", &value, expected))?;
         }
+        if let Some(value) = read("WEFT_PROGRESS_THREAD") {
+            config.progress_thread = parse::<u8>("WEFT_PROGRESS_THREAD", &value, "0 or 1")? != 0;
+        }
         if let Some(value) = read("WEFT_CHECK") {
             config.check = parse::<u8>("WEFT_CHECK", &value, "0 or 1")? != 0;
         }
@@ -304,6 +309,7 @@ impl Default for Config {
             rebuild_fallback: FtMode::Blank,
             rebuilt: None,
             pull: true,
+            progress_thread: false,
             tcp_ports: None,
             tcp_interfaces: None,
             seeks_hardware: true,
@@ -516,6 +522,7 @@ mod tests {
             ("WEFT_LIBFABRIC_RAILS", "5"),
             ("WEFT_LIBFABRIC_RAILS", "many"),
             ("WEFT_CMA", "maybe"),
+            ("WEFT_PROGRESS_THREAD", "yes"),
             ("WEFT_CPUS", "-1"),
             ("WEFT_CPUS", "inf"),
             ("WEFT_CHECK", "yes"),

@@ -30,12 +30,14 @@ mod lent;
 mod messages;
 mod news;
 mod obituaries;
+mod progress_thread;
 mod restarts;
 mod wait_states;
 mod waiting;
 
 use news::News;
 pub(crate) use obituaries::failure_class;
+pub(crate) use progress_thread::ProgressThread;
 pub(crate) use restarts::Restarts;
 use wait_states::Telling;
 pub(crate) use wait_states::WaitsFor;
@@ -97,6 +99,7 @@ pub struct Process {
     parts: OnceLock<Parts>,
     /// Where the launcher reads what calls wait for.
     telling: OnceLock<Telling>,
+    progress_thread: progress_thread::Known,
 }
 
 /// What a process has when it has joined its job.
@@ -160,6 +163,7 @@ impl Process {
             nodes: OnceLock::new(),
             parts: OnceLock::new(),
             telling: OnceLock::new(),
+            progress_thread: progress_thread::Known::default(),
         }
     }
 

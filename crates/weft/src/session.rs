@@ -100,7 +100,7 @@ impl Session {
             peers,
             engine: Engine::new(fabrics, peers, cards, settings),
             exchange,
-            threads,
+            threads: if config.progress_thread { Threads::Many } else { threads },
             policy: Policy::choose(config.wait, met.cores_here),
             cores: met.cores,
             node: node.clone(),

@@ -32,6 +32,7 @@ use crate::attributes::Attributes;
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::memory::Allocation;
+use crate::process::ProgressThread;
 use epochs::Epochs;
 pub use epochs::LockKind;
 use exposure::{Exposure, Memory};
@@ -78,6 +79,8 @@ pub struct Window {
     answers: AtomicU32,
     /// Serves the members that reach this process's memory by messages; none where all load and store.
     service: Option<Arc<Service>>,
+    /// Makes progress for them, while the program does something else.
+    _progress: Option<Arc<ProgressThread>>,
 }
 
 /// How a window came to its memory (MPI 5.0 §12.2.6).
@@ -428,7 +431,9 @@ impl Founding {
                 answers: Vec::new(),
             }));
         }
+        let progress = service.as_ref().and_then(|_| comm.process().progress_thread());
         Ok(Window {
+            _progress: progress,
             comm,
             exposure,
             alike,

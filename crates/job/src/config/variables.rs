@@ -63,6 +63,10 @@ pub const VARIABLES: &[Variable] = &[
         name: "WEFT_CMA",
         meaning: "0 keeps from reading a peer's memory directly; default 1, if it works",
     },
+    Variable {
+        name: "WEFT_PROGRESS_THREAD",
+        meaning: "1 lets a thread of the library's carry out one-sided operations that come as messages while the program computes, as with MPI_THREAD_MULTIPLE; default 0",
+    },
     Variable { name: "WEFT_TCP_PORTS", meaning: "ports to listen on, as 5000-5999; default: any" },
     Variable {
         name: "WEFT_TCP_INTERFACES",

@@ -307,7 +307,7 @@ impl Process {
     }
 
     #[cold]
-    fn disarm(&self) {
+    pub(super) fn disarm(&self) {
         self.bell.disarm();
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }

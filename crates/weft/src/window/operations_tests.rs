@@ -6,7 +6,9 @@ use messaging::{Data, Outcome, Target};
 
 use super::*;
 use crate::memory::sending;
-use crate::{Config, FabricName, Session, run_threads};
+use job::lock::Threads;
+
+use crate::{Config, FabricName, Session, run_threads, run_threads_for};
 
 /// Runs ranks over both fabrics.
 fn over_both<R: Send>(ranks: u32, body: impl Fn(&Session) -> R + Sync) {
@@ -238,4 +240,37 @@ fn operations_with_requests_end_with_them_or_with_a_flush() {
         window.unlock_all().unwrap();
         window.free().unwrap();
     });
+}
+
+/// A target that computes, and calls nothing, is served by the progress thread.
+#[test]
+fn a_target_that_computes_is_served() {
+    for fabric in [FabricName::Shm, FabricName::Tcp] {
+        let config = Config { fabrics: vec![fabric], ..Config::default() };
+        let is_done = AtomicBool::new(false);
+        run_threads_for(Threads::Many, 2, &config, |session| {
+            let (window, _heap) = window(session, false, 4000);
+            session.world().barrier().unwrap();
+            if window.rank() == Rank(0) {
+                let data = packed(&vec![7; 3000]);
+                let elements = |window: &Window| window.elements(Rank(1), 0, 3000, long()).unwrap();
+                for _ in 0..20 {
+                    window.lock(Rank(1), LockKind::Exclusive, false).unwrap();
+                    window.put(Data::Row(sending(&data)), &elements(&window)).unwrap();
+                    window.flush(Some(Rank(1))).unwrap();
+                    assert_eq!(get(&window, Rank(1), 2999, 1), [7]);
+                    window.unlock(Rank(1)).unwrap();
+                }
+                is_done.store(true, Ordering::SeqCst);
+            } else {
+                let since = std::time::Instant::now();
+                while !is_done.load(Ordering::SeqCst) {
+                    assert!(since.elapsed().as_secs() < 60, "{}", session.world().process().describe());
+                    std::thread::yield_now();
+                }
+            }
+            window.free().unwrap();
+        })
+        .unwrap();
+    }
 }
