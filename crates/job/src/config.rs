@@ -177,6 +177,9 @@ impl Config {
         if let Some(value) = read("WEFT_CMA") {
             config.pull = parse::<u8>("WEFT_CMA", &value, "0 or 1")? != 0;
         }
+        if let Some(value) = read("WEFT_PROGRESS_THREAD") {
+            config.progress_thread = parse::<u8>("WEFT_PROGRESS_THREAD", &value, "0 or 1")? != 0;
+        }
         if let Some(value) = read("WEFT_TCP_PORTS") {
             config.tcp_ports = Some(parse_ports(&value)?);
         }
@@ -205,9 +208,6 @@ impl Config {
             let expected = "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return";
             config.initial_errors = InitialErrors::named(&value)
                 .ok_or_else(|| wrong("WEFT_INITIAL_ERRHANDLER", &value, expected))?;
-        }
-        if let Some(value) = read("WEFT_PROGRESS_THREAD") {
-            config.progress_thread = parse::<u8>("WEFT_PROGRESS_THREAD", &value, "0 or 1")? != 0;
         }
         if let Some(value) = read("WEFT_CHECK") {
             config.check = parse::<u8>("WEFT_CHECK", &value, "0 or 1")? != 0;

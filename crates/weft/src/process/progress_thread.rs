@@ -25,8 +25,8 @@ pub(crate) struct ProgressThread {
 }
 
 impl Process {
-    /// The thread that makes progress beside the program's; none where the library serves one thread alone, or
-    /// the system has none to give.
+    /// The thread that makes progress beside the program's; none where the library serves one thread alone,
+    /// or the system has none to give.
     pub(crate) fn progress_thread(self: &Arc<Process>) -> Option<Arc<ProgressThread>> {
         if !self.is_shared() {
             return None;
