@@ -14,7 +14,7 @@ use weft::{Class, Communicator, Error, Guard, InitialErrors, Lock, Process, Rank
 
 pub(crate) use self::exit::exit;
 use self::exit::{exit_after, failing};
-pub(crate) use self::usual::{usual_comm, usual_kept, usual_world};
+pub(crate) use self::usual::{usual_comm, usual_kept, usual_window, usual_world};
 use crate::bodies::buffered::AttachedSlot;
 use crate::calls;
 use crate::entry::Target;

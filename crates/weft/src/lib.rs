@@ -98,7 +98,8 @@ pub use topology::{
 pub use typed::{Begins, FromMessage, NotBegun, Request};
 
 pub use window::{
-    Begun, Extent, FencePromises, Flavor, LockKind, SharedPlacement, SharedWindow, TargetElements, Window,
+    Begun, ElementChange, Extent, FencePromises, Flavor, LockKind, SharedPlacement, SharedWindow,
+    TargetElements, Window,
 };
 
 /// What this process knows of its machine.

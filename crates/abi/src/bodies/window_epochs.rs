@@ -8,7 +8,7 @@ use crate::bodies::groups;
 use crate::claims::Place;
 use crate::entry::Target;
 use crate::generated::constants::*;
-use crate::state::{Runtime, call};
+use crate::state::{self, Runtime, call};
 use crate::types::*;
 
 fn epoch(name: &'static str, win: MPI_Win, work: impl FnOnce(&Window) -> Result<()>) -> c_int {
@@ -137,20 +137,36 @@ fn member(window: &Window, rank: c_int) -> Result<Option<Rank>> {
     if rank == MPI_PROC_NULL { Ok(None) } else { u32::try_from(rank).map(Rank).map(Some).map_err(wrong) }
 }
 
+/// Orders loads and stores of a member's memory, where these are all operations. `None`: nothing has
+/// happened.
+#[inline(always)]
+fn flush_usual(rank: c_int, win: MPI_Win) -> Option<()> {
+    let rank = Rank(u32::try_from(rank).ok()?);
+    state::usual_window(win, |window| window.flush_reached(rank))
+}
+
 /// Completes what is under way with a member.
+#[inline]
 pub fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    epoch("MPI_Win_flush", win, |window| match member(window, rank)? {
-        Some(rank) => window.flush(Some(rank)),
-        None => Ok(()),
-    })
+    match flush_usual(rank, win) {
+        Some(()) => MPI_SUCCESS,
+        None => epoch("MPI_Win_flush", win, |window| match member(window, rank)? {
+            Some(rank) => window.flush(Some(rank)),
+            None => Ok(()),
+        }),
+    }
 }
 
 /// Completes at this process what is under way with a member.
+#[inline]
 pub fn mpi_win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
-    epoch("MPI_Win_flush_local", win, |window| match member(window, rank)? {
-        Some(rank) => window.flush_local(Some(rank)),
-        None => Ok(()),
-    })
+    match flush_usual(rank, win) {
+        Some(()) => MPI_SUCCESS,
+        None => epoch("MPI_Win_flush_local", win, |window| match member(window, rank)? {
+            Some(rank) => window.flush_local(Some(rank)),
+            None => Ok(()),
+        }),
+    }
 }
 
 /// Completes what is under way with all members.

@@ -4,17 +4,17 @@ use std::ffi::c_int;
 
 use datatype::{Datatype, Operator, Predefined};
 use weft::claims::{Data, Heap, Payload, RequestId, Scattered, Target as Room};
-use weft::{Begun, Class, Error, Rank, Result, TargetElements, Window};
+use weft::{Begun, Class, ElementChange, Error, Rank, Result, TargetElements, Window};
 
 use crate::arguments::{self, Outgoing};
-use crate::bodies::datatypes::resolve_elements;
+use crate::bodies::datatypes::{self, resolve_elements, row_bytes};
 use crate::bodies::operators;
-use crate::claims::{Place, Received, Sent};
+use crate::claims::{Buffer, Place, Received, Sent};
 use crate::entry::Target;
 use crate::generated::constants::*;
 use crate::objects::{RequestObject, Type};
 use crate::requests::SENT;
-use crate::state::{Runtime, call};
+use crate::state::{self, Runtime, call};
 use crate::types::*;
 
 /// Elements at the origin, as C hands them over.
@@ -267,7 +267,64 @@ fn get_accumulate(
     })
 }
 
+/// Writes to a member's memory in which this process stores, where nothing is unusual. `None`: nothing has
+/// happened.
+#[inline(always)]
+fn put_usual(origin: Origin<Sent>, there: There, win: MPI_Win) -> Option<()> {
+    let bytes = usual_bytes(origin, there)?;
+    let rank = Rank(u32::try_from(there.rank).ok()?);
+    state::usual_window(win, |window| {
+        let mut memory = window.reach(rank, there.displacement as i64, bytes)?;
+        memory.write_at(0, origin.buffer.payload(0, bytes));
+        Some(())
+    })
+}
+
+/// Reads from a member's memory that this process loads from, as [`put_usual`] writes.
+#[inline(always)]
+fn get_usual(origin: Origin<Received>, there: There, win: MPI_Win) -> Option<()> {
+    let bytes = usual_bytes(origin, there)?;
+    let rank = Rank(u32::try_from(there.rank).ok()?);
+    state::usual_window(win, |window| {
+        let memory = window.reach(rank, there.displacement as i64, bytes)?;
+        origin.buffer.memory(0, bytes).write_at(0, memory.payload());
+        Some(())
+    })
+}
+
+/// The length of elements of predefined datatypes without gaps, as many bytes on both sides.
+#[inline(always)]
+fn usual_bytes<B: Buffer>(origin: Origin<B>, there: There) -> Option<usize> {
+    let bytes = row_bytes(origin.datatype, origin.count)?;
+    let is_usual = row_bytes(there.datatype, there.count) == Some(bytes) && origin.buffer.is_plain();
+    is_usual.then_some(bytes)
+}
+
+/// Changes one element of a member's memory that this process reaches, as [`put_usual`] writes.
+#[inline(always)]
+fn change_usual(
+    (origin, result): (Sent, Received),
+    there: There,
+    by: impl FnOnce(usize) -> Option<ElementChange<'static>>,
+    win: MPI_Win,
+) -> Option<()> {
+    let predefined = datatypes::predefined(there.datatype)?;
+    let bytes = row_bytes(there.datatype, 1)?;
+    let rank = Rank(u32::try_from(there.rank).ok()?);
+    let by = by(bytes)?;
+    let reads = matches!(by, ElementChange::Operator(Operator::NoOperation));
+    if !(result.is_plain() && (reads || origin.is_plain())) {
+        return None;
+    }
+    let operand = if reads { Payload::EMPTY } else { origin.payload(0, bytes) };
+    state::usual_window(win, |window| {
+        let element = (rank, there.displacement as i64);
+        window.change_reached(element, predefined, operand, by, &mut result.memory(0, bytes))
+    })
+}
+
 /// Writes to a member's memory.
+#[inline]
 pub fn mpi_put(
     origin_addr: Sent,
     origin_count: MPI_Count,
@@ -280,7 +337,10 @@ pub fn mpi_put(
 ) -> c_int {
     let there = There::new(target_rank, target_disp, target_count, target_datatype);
     let origin = Origin::new(origin_addr, origin_count, origin_datatype);
-    put(&Operation::new("MPI_Put", win, there), origin)
+    match put_usual(origin, there, win) {
+        Some(()) => MPI_SUCCESS,
+        None => put(&Operation::new("MPI_Put", win, there), origin),
+    }
 }
 
 /// Writes to a member's memory, with a request that is over when the origin's buffer is free.
@@ -313,7 +373,10 @@ pub fn mpi_get(
 ) -> c_int {
     let there = There::new(target_rank, target_disp, target_count, target_datatype);
     let origin = Origin::new(origin_addr, origin_count, origin_datatype);
-    get(&Operation::new("MPI_Get", win, there), origin)
+    match get_usual(origin, there, win) {
+        Some(()) => MPI_SUCCESS,
+        None => get(&Operation::new("MPI_Get", win, there), origin),
+    }
 }
 
 /// Reads from a member's memory, with a request that is over when the data is there.
@@ -427,7 +490,11 @@ pub fn mpi_fetch_and_op(
     let there = There::new(target_rank, target_disp, 1, datatype);
     let origin = Origin::new(origin_addr, 1, datatype);
     let result = Origin::new(result_addr, 1, datatype);
-    get_accumulate(&Operation::new("MPI_Fetch_and_op", win, there), origin, result, op)
+    let by = |_| operators::predefined(op).map(ElementChange::Operator);
+    match change_usual((origin_addr, result_addr), there, by, win) {
+        Some(()) => MPI_SUCCESS,
+        None => get_accumulate(&Operation::new("MPI_Fetch_and_op", win, there), origin, result, op),
+    }
 }
 
 /// Writes one element of a member's memory where it equals another one, and fetches what it was before.
@@ -441,6 +508,13 @@ pub fn mpi_compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     let there = There::new(target_rank, target_disp, 1, datatype);
+    let by = |bytes| {
+        let is_compared = compare_addr.is_plain() && datatypes::predefined(datatype).is_some_and(is_compared);
+        is_compared.then(|| ElementChange::IfEqual(compare_addr.payload(0, bytes)))
+    };
+    if change_usual((origin_addr, result_addr), there, by, win).is_some() {
+        return MPI_SUCCESS;
+    }
     let operation = Operation::new("MPI_Compare_and_swap", win, there);
     operation.begin(|Checked { runtime, window, datatype: element, elements }| {
         let predefined = compared(&element)?;
@@ -454,15 +528,17 @@ pub fn mpi_compare_and_swap(
     })
 }
 
+/// Whether elements can be compared as bytes.
+fn is_compared(predefined: Predefined) -> bool {
+    use datatype::Class as Numbers;
+    !matches!(predefined.class(), Numbers::Floating | Numbers::Complex | Numbers::Pair)
+}
+
 /// The predefined datatype of elements that can be compared: integers, logicals and bytes (MPI 5.0 §12.3.4).
 fn compared(datatype: &Datatype) -> Result<Predefined> {
-    use datatype::Class as Numbers;
-    let is_compared = |predefined: &Predefined| {
-        !matches!(predefined.class(), Numbers::Floating | Numbers::Complex | Numbers::Pair)
-    };
     let what = || {
         Error::new(Class::Type, "a compare-and-swap takes one integer, logical or byte")
             .remedy("use a predefined datatype such as MPI_INT64_T")
     };
-    datatype.predefined().filter(is_compared).ok_or_else(what)
+    datatype.predefined().filter(|predefined| is_compared(*predefined)).ok_or_else(what)
 }

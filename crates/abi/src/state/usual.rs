@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weft::{Communicator, OwnedGuard};
+use weft::{Communicator, OwnedGuard, Window};
 
 use super::{DETACHED, Later, Runtime, WORLD, is_world_open, undistracted};
 use crate::generated::constants::*;
@@ -75,6 +75,14 @@ pub(crate) fn usual_kept(comm: MPI_Comm) -> Option<Kept> {
         return Some(Kept::Table(objects, comm));
     }
     usual_else(runtime, comm)
+}
+
+/// Has `act` use a window, where nothing is unusual, in a program that calls from one thread: for what does
+/// not wait, and makes no turn of progress. `None`: there is no such window, or `act` has done nothing.
+#[inline(always)]
+pub(crate) fn usual_window<R>(win: MPI_Win, act: impl FnOnce(&Window) -> Option<R>) -> Option<R> {
+    let objects = undistracted()?.objects.hold_owned()?;
+    act(&objects.windows.find(win.value())?.window)
 }
 
 #[cold]

@@ -55,6 +55,15 @@ impl Exposure {
         }
     }
 
+    /// How much a member has of memory that all share; none where it is not shared.
+    #[inline(always)]
+    pub(super) fn shared_extent(&self, rank: Rank) -> Option<Extent> {
+        match &self.memory {
+            Memory::Shared { places, .. } => places.of(rank).map(|place| place.extent),
+            _ => None,
+        }
+    }
+
     /// Whether this process reaches the memory of that member by loads and stores.
     pub(super) fn reaches(&self, target: Rank) -> bool {
         target == self.rank || matches!(self.memory, Memory::Shared { .. })
@@ -62,6 +71,7 @@ impl Exposure {
 
     /// The memory of a block of a member that this process [reaches](Exposure::reaches); none, where a part
     /// of it is outside of that member's memory.
+    #[inline]
     pub(super) fn block(&self, target: Rank, block: Block) -> Option<UserMemory> {
         let (at, bytes) = (usize::try_from(block.at).ok()?, usize::try_from(block.bytes).ok()?);
         let fits = |memory: usize| at.checked_add(bytes).is_some_and(|end| end <= memory);

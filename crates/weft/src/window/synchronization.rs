@@ -1,16 +1,15 @@
 //! Epochs: fences, the four calls of general active target synchronization, and locks (MPI 5.0 §12.5).
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use fabric::{Heap, Payload};
 use job::error::{Class, Error, Result};
-use job::lock::lock;
 use messaging::{Mode, Pattern, Rank};
 
-use super::Window;
 use super::epochs::{Held, LockKind};
 use super::protocol::{COMPLETE, POST, Request};
 use super::words::Wanted;
+use super::{Window, full_fence};
 use crate::group::Group;
 
 /// What a program promises of a fence (MPI 5.0 §12.5.5). Promises spare work, and change nothing else.
@@ -37,12 +36,12 @@ impl Window {
     /// # Errors
     /// As for [`Window::fence`].
     pub fn fence_with(&self, promises: FencePromises) -> Result<()> {
-        lock(&self.epochs).check_fence().map_err(|why| self.out_of_epoch(why))?;
+        self.epochs.hold().check_fence().map_err(|why| self.out_of_epoch(why))?;
         let done = if promises.none_before { Ok(()) } else { self.complete_there(&self.unheard()) };
-        fence(Ordering::SeqCst);
+        full_fence();
         self.comm.barrier()?;
-        fence(Ordering::SeqCst);
-        lock(&self.epochs).fence(!promises.none_after);
+        full_fence();
+        self.epochs.hold().fence(!promises.none_after);
         self.is_open_for_all.store(!promises.none_after, Ordering::Relaxed);
         done
     }
@@ -53,16 +52,16 @@ impl Window {
     /// # Errors
     /// [`Class::RmaSync`] where there is such an epoch; [`Class::Group`] for one with others than members.
     pub fn post(&self, origins: &Group, is_unchecked: bool) -> Result<()> {
-        lock(&self.epochs).check_post().map_err(|why| self.out_of_epoch(why))?;
+        self.epochs.hold().check_post().map_err(|why| self.out_of_epoch(why))?;
         let ranks = self.ranks_of(origins)?;
-        fence(Ordering::SeqCst);
+        full_fence();
         if !is_unchecked {
             for rank in &ranks {
                 self.comm.send_claim(Payload::EMPTY, *rank, POST, Mode::Standard)?;
             }
         }
         self.is_open_for_all.store(false, Ordering::Relaxed);
-        lock(&self.epochs).post(ranks);
+        self.epochs.hold().post(ranks);
         Ok(())
     }
 
@@ -73,7 +72,7 @@ impl Window {
     /// [`Class::RmaSync`] where there is such an epoch, or a lock; [`Class::Group`] for a group with others
     /// than members; a lost member.
     pub fn start(&self, targets: &Group, is_unchecked: bool) -> Result<()> {
-        lock(&self.epochs).check_start().map_err(|why| self.out_of_epoch(why))?;
+        self.epochs.hold().check_start().map_err(|why| self.out_of_epoch(why))?;
         let ranks = self.ranks_of(targets)?;
         if !is_unchecked {
             for rank in ranks {
@@ -81,8 +80,8 @@ impl Window {
             }
         }
         self.is_open_for_all.store(false, Ordering::Relaxed);
-        lock(&self.epochs).start(targets.clone());
-        fence(Ordering::SeqCst);
+        self.epochs.hold().start(targets.clone());
+        full_fence();
         Ok(())
     }
 
@@ -92,14 +91,14 @@ impl Window {
     /// # Errors
     /// [`Class::RmaSync`] where there is none; an operation that failed; a lost member.
     pub fn complete(&self) -> Result<()> {
-        let targets = lock(&self.epochs).started().map_err(|why| self.out_of_epoch(why))?.clone();
+        let targets = self.epochs.hold().started().map_err(|why| self.out_of_epoch(why))?.clone();
         let ranks = self.ranks_of(&targets)?;
         let mut done = self.complete_there(&self.unheard());
-        fence(Ordering::SeqCst);
+        full_fence();
         for rank in ranks {
             done = done.and(self.comm.send_claim(Payload::EMPTY, rank, COMPLETE, Mode::Standard));
         }
-        lock(&self.epochs).complete();
+        self.epochs.hold().complete();
         done
     }
 
@@ -109,13 +108,13 @@ impl Window {
     /// # Errors
     /// [`Class::RmaSync`] where there is none; a lost member.
     pub fn wait(&self) -> Result<()> {
-        let origins = lock(&self.epochs).posted().map_err(|why| self.out_of_epoch(why))?.clone();
+        let origins = self.epochs.hold().posted().map_err(|why| self.out_of_epoch(why))?.clone();
         let mut done = Ok(());
         for rank in origins {
             done = done.and(self.receive_sign(rank, COMPLETE));
         }
-        lock(&self.epochs).waited();
-        fence(Ordering::SeqCst);
+        self.epochs.hold().waited();
+        full_fence();
         done
     }
 
@@ -125,7 +124,7 @@ impl Window {
     /// # Errors
     /// As for [`Window::wait`].
     pub fn test(&self) -> Result<bool> {
-        let mut origins = std::mem::take(lock(&self.epochs).posted().map_err(|why| self.out_of_epoch(why))?);
+        let mut origins = std::mem::take(self.epochs.hold().posted().map_err(|why| self.out_of_epoch(why))?);
         let mut done = Ok(());
         origins.retain(|rank| match self.comm.probe_now(Some(*rank), Some(COMPLETE)) {
             Ok(None) => true,
@@ -139,10 +138,10 @@ impl Window {
             }
         });
         let is_over = origins.is_empty();
-        let mut epochs = lock(&self.epochs);
+        let mut epochs = self.epochs.hold();
         if is_over {
             epochs.waited();
-            fence(Ordering::SeqCst);
+            full_fence();
         } else if let Ok(left) = epochs.posted() {
             *left = origins;
         }
@@ -177,7 +176,7 @@ impl Window {
         if self.comm.is_with_nobody(target)? {
             return Ok(());
         }
-        lock(&self.epochs).check_lock(target).map_err(|why| self.out_of_epoch_with(target, why))?;
+        self.epochs.hold().check_lock(target).map_err(|why| self.out_of_epoch_with(target, why))?;
         if !is_unchecked {
             if kind == LockKind::Exclusive {
                 self.take(Rank(0), Wanted::NoneOfAll)?;
@@ -189,8 +188,8 @@ impl Window {
                 return Err(error);
             }
         }
-        lock(&self.epochs).lock(target, Held { kind, taken: !is_unchecked });
-        fence(Ordering::SeqCst);
+        self.epochs.hold().lock(target, Held { kind, taken: !is_unchecked });
+        full_fence();
         Ok(())
     }
 
@@ -204,7 +203,7 @@ impl Window {
         if self.comm.is_with_nobody(target)? {
             return Ok(());
         }
-        let held = lock(&self.epochs).locked(target).map_err(|why| self.out_of_epoch_with(target, why))?;
+        let held = self.epochs.hold().locked(target).map_err(|why| self.out_of_epoch_with(target, why))?;
         let mut done = self.complete_here(target);
         if held.taken {
             done = done.and(self.give_back(target, Wanted::Member(held.kind)));
@@ -214,7 +213,7 @@ impl Window {
         } else {
             done = done.and(self.complete_there(&[target]));
         }
-        lock(&self.epochs).unlock(target);
+        self.epochs.hold().unlock(target);
         done
     }
 
@@ -232,13 +231,13 @@ impl Window {
     /// # Errors
     /// As for [`Window::lock_all`].
     pub fn lock_all_with(&self, is_unchecked: bool) -> Result<()> {
-        lock(&self.epochs).check_lock_all().map_err(|why| self.out_of_epoch(why))?;
+        self.epochs.hold().check_lock_all().map_err(|why| self.out_of_epoch(why))?;
         if !is_unchecked {
             self.take(Rank(0), Wanted::All)?;
         }
-        lock(&self.epochs).lock_all(Held { kind: LockKind::Shared, taken: !is_unchecked });
+        self.epochs.hold().lock_all(Held { kind: LockKind::Shared, taken: !is_unchecked });
         self.is_open_for_all.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        full_fence();
         Ok(())
     }
 
@@ -247,13 +246,13 @@ impl Window {
     /// # Errors
     /// [`Class::RmaSync`] where there is none; an operation that failed; a lost member.
     pub fn unlock_all(&self) -> Result<()> {
-        let held = lock(&self.epochs).all_locked().map_err(|why| self.out_of_epoch(why))?;
+        let held = self.epochs.hold().all_locked().map_err(|why| self.out_of_epoch(why))?;
         let mut done = self.complete_there(&self.unheard());
-        fence(Ordering::SeqCst);
+        full_fence();
         if held.taken {
             done = done.and(self.give_back(Rank(0), Wanted::All));
         }
-        lock(&self.epochs).unlock_all();
+        self.epochs.hold().unlock_all();
         self.is_open_for_all.store(false, Ordering::Relaxed);
         done
     }
@@ -274,8 +273,21 @@ impl Window {
                 None => self.complete_there(&self.unheard())?,
             }
         }
-        fence(Ordering::SeqCst);
+        full_fence();
         Ok(())
+    }
+
+    /// As [`Window::flush`], where all operations are loads and stores, which only have to be ordered.
+    /// `None`: nothing has happened.
+    #[inline(always)]
+    #[must_use]
+    pub fn flush_reached(&self, rank: Rank) -> Option<()> {
+        if self.service.is_some() || rank.0 >= self.group().size() {
+            return None;
+        }
+        self.epochs.hold().flush(Some(rank)).ok()?;
+        full_fence();
+        Some(())
     }
 
     /// Completes this process's operations with a member, or with all, here: the buffers are free
@@ -289,7 +301,7 @@ impl Window {
             let targets = rank.map_or_else(|| self.unheard(), |rank| vec![rank]);
             targets.into_iter().try_for_each(|rank| self.complete_here(rank))?;
         }
-        fence(Ordering::SeqCst);
+        full_fence();
         Ok(())
     }
 
@@ -301,7 +313,7 @@ impl Window {
                 return Ok(());
             }
         }
-        lock(&self.epochs).flush(rank).map_err(|why| self.out_of_epoch(why))
+        self.epochs.hold().flush(rank).map_err(|why| self.out_of_epoch(why))
     }
 
     /// Takes a lock, and waits until it is free.
@@ -355,7 +367,7 @@ impl Window {
     fn give_back(&self, at: Rank, wanted: Wanted) -> Result<()> {
         match self.exposure.words(at) {
             Some(words) => {
-                fence(Ordering::SeqCst);
+                full_fence();
                 words.give_back(wanted, self.rank());
                 Ok(())
             }
@@ -372,7 +384,7 @@ impl Window {
     /// # Errors
     /// [`Class::RmaSync`].
     pub fn check_closed(&self) -> Result<()> {
-        lock(&self.epochs).check_closed().map_err(|why| self.out_of_epoch(why))
+        self.epochs.hold().check_closed().map_err(|why| self.out_of_epoch(why))
     }
 
     #[cold]
