@@ -426,8 +426,7 @@ impl Founding {
             comm.process().entrust(Box::new(Server {
                 service: service.clone(),
                 exposure: exposure.clone(),
-                members: comm.group().clone(),
-                context: comm.context(),
+                comm: comm.clone(),
                 origins: HashMap::new(),
                 answers: Vec::new(),
             }));

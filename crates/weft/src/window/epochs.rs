@@ -22,6 +22,8 @@ pub(super) struct Held {
     pub kind: LockKind,
     /// Taken at the target; not so where the program has promised that nobody else wants it.
     pub taken: bool,
+    /// Who kept the word of the window as a whole when it was taken.
+    pub keeper: Rank,
 }
 
 /// The epochs of one process at one window.
@@ -202,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    const TAKEN: Held = Held { kind: LockKind::Shared, taken: true };
+    const TAKEN: Held = Held { kind: LockKind::Shared, taken: true, keeper: Rank(0) };
 
     #[test]
     fn each_epoch_allows_its_targets_and_no_others() {

@@ -100,6 +100,9 @@ impl Window {
         if !self.is_open_for_all.load(Ordering::Relaxed) {
             self.epochs.hold().access(rank, self.group()).ok()?;
         }
+        if self.comm.has_blanks() {
+            return None;
+        }
         let at = u64::try_from(displacement).ok()?.checked_mul(unit as u64)?;
         Some(Block { at, bytes: bytes as u64 })
     }

@@ -18,7 +18,7 @@ use super::protocol::{DATA, Ended, REQUEST, Request, answer_tag};
 use super::update::{Change, Update};
 use super::words::Wanted;
 use crate::background::Operation;
-use crate::group::Group;
+use crate::communicator::Communicator;
 use crate::memory::{exposed, sending};
 
 /// What a window and its server tell each other.
@@ -45,8 +45,8 @@ impl Service {
 pub(super) struct Server {
     pub service: Arc<Service>,
     pub exposure: Arc<Exposure>,
-    pub members: Group,
-    pub context: u32,
+    /// The window's own, whose context is another one once it has recovered.
+    pub comm: Communicator,
     pub origins: HashMap<Rank, Origin>,
     /// Answers that are under way, with the memory that they are sent from.
     pub answers: Vec<(RequestId, Option<Heap>)>,
@@ -96,7 +96,7 @@ impl Operation for Server {
 
 impl Server {
     fn take_requests(&mut self, engine: &mut Engine<Fabrics>) {
-        let pattern = Pattern { context: self.context, source: None, tag: Some(REQUEST) };
+        let pattern = Pattern { context: self.comm.context(), source: None, tag: Some(REQUEST) };
         while let Some(message) = engine.take(&pattern) {
             let probed = message.probed();
             let heap = Heap::new(probed.bytes);
@@ -238,7 +238,7 @@ impl Server {
     #[cold]
     fn release_locks_of_the_dead(&self, engine: &mut Engine<Fabrics>, origins: &mut HashMap<Rank, Origin>) {
         for (rank, origin) in origins.iter_mut().filter(|(_, origin)| !origin.holds.is_empty()) {
-            if self.members.peer(*rank).is_some_and(|peer| engine.is_lost(peer)) {
+            if self.comm.group().peer(*rank).is_some_and(|peer| engine.is_lost(peer)) {
                 while let Some(wanted) = origin.holds.first().copied() {
                     self.give_back(*rank, origin, wanted);
                 }
@@ -258,7 +258,7 @@ impl Server {
 
     /// Receives the data of a put where it belongs, or aside where it belongs nowhere.
     fn receive_data(&mut self, engine: &mut Engine<Fabrics>, from: Rank, origin: &mut Origin, block: Block) {
-        let pattern = Pattern { context: self.context, source: Some(from), tag: Some(DATA) };
+        let pattern = Pattern { context: self.comm.context(), source: Some(from), tag: Some(DATA) };
         let (memory, aside) = match self.exposure.block(self.exposure.rank, block) {
             Some(memory) => (memory, None),
             None => {
@@ -268,7 +268,7 @@ impl Server {
                 (aside.memory(), Some(aside))
             }
         };
-        match engine.receive(pattern, self.members.peer(from), memory) {
+        match engine.receive(pattern, self.comm.group().peer(from), memory) {
             Receiving::Pending(request) => origin.data.push((request, aside)),
             Receiving::Done(outcome) if outcome.failure.is_some() => origin.went_wrong(Ended::Unsound),
             Receiving::Done(_) => {}
@@ -312,9 +312,9 @@ impl Server {
         data: Payload<'static>,
         keeps: Option<Heap>,
     ) {
-        let Some(peer) = self.members.peer(to) else { return };
+        let Some(peer) = self.comm.group().peer(to) else { return };
         let envelope =
-            Envelope { context: self.context, source: self.exposure.rank, tag: answer_tag(answer) };
+            Envelope { context: self.comm.context(), source: self.exposure.rank, tag: answer_tag(answer) };
         // One that cannot be sent goes to a process that is gone.
         if let Ok(Sending::Pending(request)) = engine.send(peer, envelope, data, Mode::Standard) {
             self.answers.push((request, keeps));

@@ -177,18 +177,19 @@ impl Window {
             return Ok(());
         }
         self.epochs.hold().check_lock(target).map_err(|why| self.out_of_epoch_with(target, why))?;
+        let keeper = self.keeper();
         if !is_unchecked {
             if kind == LockKind::Exclusive {
-                self.take(Rank(0), Wanted::NoneOfAll)?;
+                self.take(keeper, Wanted::NoneOfAll)?;
             }
             if let Err(error) = self.take(target, Wanted::Member(kind)) {
                 if kind == LockKind::Exclusive {
-                    let _ = self.give_back(Rank(0), Wanted::NoneOfAll);
+                    let _ = self.give_back(keeper, Wanted::NoneOfAll);
                 }
                 return Err(error);
             }
         }
-        self.epochs.hold().lock(target, Held { kind, taken: !is_unchecked });
+        self.epochs.hold().lock(target, Held { kind, taken: !is_unchecked, keeper });
         full_fence();
         Ok(())
     }
@@ -208,7 +209,7 @@ impl Window {
         if held.taken {
             done = done.and(self.give_back(target, Wanted::Member(held.kind)));
             if held.kind == LockKind::Exclusive {
-                done = done.and(self.give_back(Rank(0), Wanted::NoneOfAll));
+                done = done.and(self.give_back(held.keeper, Wanted::NoneOfAll));
             }
         } else {
             done = done.and(self.complete_there(&[target]));
@@ -232,10 +233,11 @@ impl Window {
     /// As for [`Window::lock_all`].
     pub fn lock_all_with(&self, is_unchecked: bool) -> Result<()> {
         self.epochs.hold().check_lock_all().map_err(|why| self.out_of_epoch(why))?;
+        let keeper = self.keeper();
         if !is_unchecked {
-            self.take(Rank(0), Wanted::All)?;
+            self.take(keeper, Wanted::All)?;
         }
-        self.epochs.hold().lock_all(Held { kind: LockKind::Shared, taken: !is_unchecked });
+        self.epochs.hold().lock_all(Held { kind: LockKind::Shared, taken: !is_unchecked, keeper });
         self.is_open_for_all.store(true, Ordering::Relaxed);
         full_fence();
         Ok(())
@@ -250,7 +252,7 @@ impl Window {
         let mut done = self.complete_there(&self.unheard());
         full_fence();
         if held.taken {
-            done = done.and(self.give_back(Rank(0), Wanted::All));
+            done = done.and(self.give_back(held.keeper, Wanted::All));
         }
         self.epochs.hold().unlock_all();
         self.is_open_for_all.store(false, Ordering::Relaxed);
@@ -282,7 +284,7 @@ impl Window {
     #[inline(always)]
     #[must_use]
     pub fn flush_reached(&self, rank: Rank) -> Option<()> {
-        if self.service.is_some() || rank.0 >= self.group().size() {
+        if self.service.is_some() || rank.0 >= self.group().size() || self.comm.has_blanks() {
             return None;
         }
         self.epochs.hold().flush(Some(rank)).ok()?;
@@ -314,6 +316,15 @@ impl Window {
             }
         }
         self.epochs.hold().flush(rank).map_err(|why| self.out_of_epoch(why))
+    }
+
+    /// Who keeps the word of the window as a whole: the first member that is not blank.
+    fn keeper(&self) -> Rank {
+        if !self.comm.has_blanks() {
+            return Rank(0);
+        }
+        let is_there = |rank: &Rank| !self.comm.is_blank(*rank);
+        (0..self.group().size()).map(Rank).find(is_there).unwrap_or(self.rank())
     }
 
     /// Takes a lock, and waits until it is free.
