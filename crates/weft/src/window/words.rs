@@ -1,8 +1,8 @@
 //! Words that order accesses to a member's memory: who has it locked, and who changes elements just now.
 //!
 //! There are two kinds of locks (MPI 5.0 §12.5.3), and `MPI_Win_lock_all` would take one of each member. So
-//! one member keeps a word for the window as a whole: it counts who has locked all members, and who has locked one
-//! exclusively. Either waits for the other there, and a lock of all members costs one word.
+//! one member keeps a word for the window as a whole: it counts who has locked all members, and who has
+//! locked one exclusively. Either waits for the other there, and a lock of all members costs one word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,8 @@ pub(super) const WORDS_BYTES: usize = WORDS * size_of::<u64>();
 /// Of the member's lock: the exclusive holder's rank and one in the upper half, the number of sharers in the
 /// lower one.
 const LOCK: usize = 0;
-/// Of the window, at its keeper: who has locked a member exclusively, in the upper half, and who has locked all.
+/// Of the window, at its keeper: who has locked a member exclusively, in the upper half, and who has locked
+/// all.
 const WHOLE: usize = 1;
 /// Who changes elements just now: its rank and one.
 const CHANGING: usize = 2;
