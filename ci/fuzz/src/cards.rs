@@ -1,12 +1,12 @@
 //! The decoders without a state: cards of the fabrics and of a process, the texts of the tcp handshake,
-//! frames.
+//! frames, and the requests of windows.
 
 use crate::tape::{Tape, Writer};
 
 /// One byte chooses the decoder, the rest is for it.
 pub fn run(input: &[u8]) {
     let mut tape = Tape::new(input);
-    match tape.below(7) {
+    match tape.below(8) {
         0 => drop(tcp::fuzzing::card(tape.rest())),
         1 => tcp::fuzzing::texts(tape.rest()),
         2 => drop(shm::fuzzing::card(tape.rest())),
@@ -17,7 +17,8 @@ pub fn run(input: &[u8]) {
         }
         4 => drop(process_manager::fuzzing::value(&String::from_utf8_lossy(tape.rest()))),
         5 => node_map(&mut tape),
-        _ => addresses(tape.rest()),
+        6 => addresses(tape.rest()),
+        _ => drop(weft::fuzz_window_request(tape.rest())),
     }
 }
 
@@ -43,6 +44,12 @@ fn addresses(bytes: &[u8]) {
     for peer in [Peer(4), Peer(5), Peer(6)] {
         assert_eq!(shm.reach(peer, bytes).is_some(), shm.connect(peer, bytes).is_ok());
     }
+}
+
+/// A request of a window: its head, and blocks as pairs of a place and a length.
+fn request(head: [u32; 6], blocks: &[u64]) -> Vec<u8> {
+    let head = head.iter().flat_map(|word| word.to_le_bytes());
+    head.chain(blocks.iter().flat_map(|word| word.to_le_bytes())).collect()
 }
 
 /// Real encodings, and some that are nearly real.
@@ -73,6 +80,9 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("meeting-table", of(3, &table)),
         ("value", of(4, b"1:Zm9vYmFy")),
         ("node-map", of(5, &[&4u32.to_le_bytes()[..], b"(vector,(0,2,1),(2,1,3))"].concat())),
+        ("window-get", of(7, &request([3, 7, 0, 0, 0, 2], &[8, 16, 64, 8]))),
+        ("window-update", of(7, &[&request([4, 1, 0, 2, 1, 1], &[0, 8])[..], &[1; 8]].concat())),
+        ("window-lock", of(7, &request([6, 9, 1, 0, 0, 0], &[]))),
         ("shm-address", of(6, &[&b"weft-shm/1"[..], &[0; 16], &1u32.to_le_bytes()].concat())),
     ]
 }

@@ -96,6 +96,9 @@ pub use topology::{
     Weights, dims_create,
 };
 pub use typed::{Begins, FromMessage, NotBegun, Request};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use window::fuzz_window_request;
 
 pub use window::{
     Begun, ElementChange, Extent, FencePromises, Flavor, LockKind, SharedPlacement, SharedWindow,

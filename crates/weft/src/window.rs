@@ -39,6 +39,8 @@ use epochs::Epochs;
 pub use epochs::LockKind;
 use exposure::{Exposure, Memory};
 pub use origin::{Begun, ElementChange, TargetElements};
+#[cfg(feature = "fuzzing")]
+pub use protocol::fuzz_window_request;
 use server::{Server, Service};
 pub use shared::{SharedPlacement, SharedWindow};
 pub use synchronization::FencePromises;

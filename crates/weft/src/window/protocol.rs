@@ -123,6 +123,24 @@ impl Request {
     }
 }
 
+/// Reads any bytes as a request, for a fuzzer; true where it was believed.
+///
+/// # Panics
+/// When what was believed cannot be said again, or covers more bytes than can be addressed.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_window_request(bytes: &[u8]) -> bool {
+    let Some((request, data)) = Request::decode(Payload::from(bytes)) else { return false };
+    let again = request.encode();
+    assert_eq!(again.len() + data.bytes(), bytes.len());
+    let (same, _) = Request::decode(Payload::from(&again[..])).expect("it was one");
+    assert_eq!(same, request);
+    if let Request::Put { blocks } | Request::Get { blocks, .. } | Request::Update { blocks, .. } = &request {
+        let total: u64 = blocks.iter().map(|block| block.bytes).sum();
+        assert!(isize::try_from(total).is_ok() && blocks.iter().all(|block| block.end().is_some()));
+    }
+    true
+}
+
 const WANTED: [Wanted; 4] =
     [Wanted::Member(LockKind::Shared), Wanted::Member(LockKind::Exclusive), Wanted::NoneOfAll, Wanted::All];
 
