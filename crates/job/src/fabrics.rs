@@ -44,8 +44,8 @@ pub use memory::{create_segment, share_memory};
 pub(crate) use shm::same_user;
 pub use shm::{
     CollectiveSegment, CollectiveSegments, Common, Effort, FailureLog, FailureLogWriter, LivenessDescriptor,
-    LivenessDescriptors, NoSignals, SharedHeap, WaitState, WaitStates, WaitStatesReader, Ways, anew,
-    be_prompt, memfd_refusal, second_cache_bytes,
+    LivenessDescriptors, MemoryCard, NoSignals, OfferedMemory, PeerMemory, SharedHeap, WaitState, WaitStates,
+    WaitStatesReader, Ways, anew, be_prompt, memfd_refusal, second_cache_bytes,
 };
 use tcp::{Settings as TcpSettings, SleepWatch as TcpLookout, Tcp};
 

@@ -91,6 +91,8 @@ pub struct Process {
     finished: AtomicBool,
     /// Whether members compare what collective operations they call.
     checks: AtomicBool,
+    /// Whether it may read and write memory of other processes by calls of the kernel.
+    reads_peers: AtomicBool,
     surroundings: OnceLock<Surroundings>,
     /// By what collective algorithms are chosen.
     guide: OnceLock<&'static TuningConfig>,
@@ -158,6 +160,7 @@ impl Process {
             node,
             finished: AtomicBool::new(false),
             checks: AtomicBool::new(false),
+            reads_peers: AtomicBool::new(true),
             surroundings: OnceLock::new(),
             guide: OnceLock::new(),
             nodes: OnceLock::new(),
@@ -185,6 +188,16 @@ impl Process {
     /// Switches the comparison of collective calls on or off; the same at all processes.
     pub(crate) fn set_checks(&self, on: bool) {
         self.checks.store(on, Ordering::Relaxed);
+    }
+
+    /// Allows or forbids this process to reach memory of others by calls of the kernel.
+    pub(crate) fn set_reads_peers(&self, on: bool) {
+        self.reads_peers.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether this process may read and write memory of others by calls of the kernel.
+    pub(crate) fn reads_peers(&self) -> bool {
+        self.reads_peers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_surroundings(&self, surroundings: Surroundings) {

@@ -114,6 +114,7 @@ impl Session {
         });
         let process = Arc::new(process);
         process.set_checks(config.check);
+        process.set_reads_peers(config.pull);
         process.set_guide(met.guide);
         if let Some(nodes) = nodes {
             process.set_nodes(nodes);

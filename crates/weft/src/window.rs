@@ -118,7 +118,12 @@ impl Window {
     pub fn create(comm: &Communicator, memory: UserMemory, unit: usize) -> Result<Window> {
         let extent = Extent { bytes: memory.bytes(), unit };
         let founding = Founding::begin(comm, extent)?;
-        founding.conclude(extent, Ok(Memory::Given(Mutex::new(memory))))
+        let alike = founding.agree(extent, None)?;
+        let memory = match founding.reach_foreign(memory)? {
+            Ok(memory) => memory,
+            Err(memory) => Memory::Given(Mutex::new(memory)),
+        };
+        founding.window(extent, alike, memory)
     }
 
     /// A window on memory that the library allocates (MPI 5.0 §12.2.2), where the other processes of the node
@@ -170,7 +175,7 @@ impl Window {
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         match &self.exposure.memory {
-            Memory::Given(_) => Flavor::Create,
+            Memory::Given(_) | Memory::Foreign { .. } => Flavor::Create,
             Memory::Allocated(_) => Flavor::Allocate,
             Memory::Attached(_) => Flavor::Dynamic,
             Memory::Shared { flavor, .. } => *flavor,
@@ -200,7 +205,7 @@ impl Window {
         match &self.exposure.memory {
             Memory::Attached(_) => None,
             Memory::Shared { places, .. } => places.of(rank).map(|place| place.extent),
-            Memory::Given(_) | Memory::Allocated(_) => {
+            Memory::Given(_) | Memory::Allocated(_) | Memory::Foreign { .. } => {
                 let listed = || self.extents.as_ref()?.get(rank.0 as usize).copied();
                 self.alike.or_else(listed)
             }
@@ -237,7 +242,7 @@ impl Window {
                 Ok(place.map(|place| (common.start().wrapping_add(place.offset), place.extent)))
             }
             // The first member may be another one, whose memory is out of reach.
-            Memory::Given(_) | Memory::Allocated(_) => {
+            Memory::Given(_) | Memory::Allocated(_) | Memory::Foreign { .. } => {
                 let here = rank.unwrap_or(Rank(0)) == self.rank() && self.extent().bytes > 0;
                 Ok(here.then(|| (self.base(), self.extent())))
             }
@@ -339,6 +344,7 @@ impl Window {
 
     /// Orders this process's loads and stores before it and after it (MPI 5.0 §12.5.4, `MPI_Win_sync`).
     pub fn sync(&self) {
+        self.serve_others();
         full_fence();
     }
 
@@ -423,7 +429,7 @@ impl Founding {
         let is_listed = alike.is_none() && !is_shared && !matches!(memory, Memory::Attached(_));
         let extents = if is_listed { Some(extents(&comm, extent)?) } else { None };
         let exposure = Arc::new(Exposure::new(memory, comm.rank(), extent));
-        let service = (!is_shared && comm.size() > 1).then(Arc::<Service>::default);
+        let service = (!exposure.reaches_all() && comm.size() > 1).then(Arc::<Service>::default);
         if let Some(service) = &service {
             comm.process().entrust(Box::new(Server {
                 service: service.clone(),

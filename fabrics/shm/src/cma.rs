@@ -56,6 +56,74 @@ pub fn try_read(slot_owner: &SlotOwner) -> Result<(), Refusal> {
     if u64::from_ne_bytes(value) == slot_owner.probe_value { Ok(()) } else { Err(Refusal::Another) }
 }
 
+/// Memory of a process of this node, which others read and write by calls of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerMemory {
+    pid: u32,
+    address: u64,
+}
+
+/// Memory of this process that others are to read and write, and what they need to try whether they can. They
+/// try while this lives.
+pub struct OfferedMemory {
+    probe: Probe,
+    address: u64,
+}
+
+/// What an [`OfferedMemory`] says of itself: process number, address, and a word to try with.
+pub type MemoryCard = [u64; 4];
+
+impl OfferedMemory {
+    /// Offers memory that begins at `start`.
+    #[must_use]
+    pub fn new(start: *const u8) -> OfferedMemory {
+        admit_readers();
+        let address = start.expose_provenance() as u64;
+        OfferedMemory { probe: Probe::new(address.rotate_left(32) ^ 0x7765_6674), address }
+    }
+
+    /// What others need.
+    #[must_use]
+    pub fn card(&self) -> MemoryCard {
+        let SlotOwner { pid, probe_address, probe_value } = self.probe.slot_owner();
+        [u64::from(pid), self.address, probe_address, probe_value]
+    }
+}
+
+impl PeerMemory {
+    /// The memory that a card tells of, and whether this process may read and write it. The card comes from
+    /// another process; the kernel checks its addresses.
+    #[must_use]
+    pub fn of([pid, address, probe_address, probe_value]: MemoryCard) -> (PeerMemory, bool) {
+        let pid = pid as u32;
+        let is_open = can_read(&SlotOwner { pid, probe_address, probe_value });
+        (PeerMemory { pid, address }, is_open)
+    }
+
+    /// Fills `into` with what stands `offset` bytes behind the beginning.
+    ///
+    /// # Errors
+    /// What the kernel says, in words.
+    pub fn read(self, offset: u64, into: &mut UserMemory) -> Result<(), String> {
+        let address = self.address.wrapping_add(offset);
+        read(self.pid, address, into).map_err(|errno| self.refused(errno))
+    }
+
+    /// Writes `from`, `offset` bytes behind the beginning.
+    ///
+    /// # Errors
+    /// What the kernel says, in words.
+    pub fn write(self, offset: u64, from: Payload<'_>) -> Result<(), String> {
+        let address = self.address.wrapping_add(offset);
+        write(self.pid, address, from).map_err(|errno| self.refused(errno))
+    }
+
+    #[cold]
+    fn refused(self, errno: Errno) -> String {
+        format!("the kernel does not reach memory of process {}: {errno}", self.pid)
+    }
+}
+
 /// Why a peer's memory cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {

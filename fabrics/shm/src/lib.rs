@@ -71,7 +71,7 @@ pub use crate::{
     anonymous::{anew, memfd_refusal},
     bell::ShmBell,
     choices::Ways,
-    cma::{Refusal, least_read_ns},
+    cma::{MemoryCard, OfferedMemory, PeerMemory, Refusal, least_read_ns},
     collective_segment::{CollectiveSegment, CollectiveSegments},
     common::Common,
     failure_log::{Answer, FailureLog, FailureLogWriter},

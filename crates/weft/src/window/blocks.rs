@@ -2,7 +2,7 @@
 
 use datatype::{Datatype, each_block};
 use fabric::{Payload, UserMemory};
-use job::error::{Class, Error, Result};
+use job::error::{Class, Error};
 
 /// Blocks of a target's memory, in packed order. Offsets count from the beginning of the window's memory
 /// there, or are addresses where that is attached.
@@ -32,7 +32,7 @@ impl Blocks {
     /// # Errors
     /// [`Class::Count`] where the elements are too many, [`Class::Displacement`] where they begin before the
     /// beginning.
-    pub(super) fn of(datatype: &Datatype, count: i64, start: i64) -> Result<Blocks> {
+    pub(super) fn of(datatype: &Datatype, count: i64, start: i64) -> job::error::Result<Blocks> {
         if let Some(bytes) = datatype.row_bytes(count) {
             return Ok(Blocks::One(Block { at: offset(Some(start))?, bytes: bytes as u64 }));
         }
@@ -76,28 +76,38 @@ impl Blocks {
     }
 }
 
-fn offset(at: Option<i64>) -> Result<u64> {
+fn offset(at: Option<i64>) -> job::error::Result<u64> {
     let wrong = || Error::new(Class::Displacement, "the target's elements begin before its memory does");
     at.and_then(|at| u64::try_from(at).ok()).ok_or_else(wrong)
 }
 
-/// Writes packed bytes to blocks; `memory` finds a block's memory.
-pub(super) fn spread(packed: Payload<'_>, blocks: &[Block], memory: impl Fn(Block) -> UserMemory) {
+/// Writes packed bytes to blocks, as far as `write` succeeds; it writes bytes to a block.
+pub(super) fn spread<E>(
+    packed: Payload<'_>,
+    blocks: &[Block],
+    mut write: impl FnMut(Block, Payload<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut done = 0;
     for block in blocks {
-        memory(*block).write_at(0, packed.part(done, block.bytes as usize));
+        write(*block, packed.part(done, block.bytes as usize))?;
         done += block.bytes as usize;
     }
+    Ok(())
 }
 
-/// Packs what stands in blocks into `packed`, which is as long as all of them; `memory` finds a block's
-/// memory.
-pub(super) fn collect(packed: &mut UserMemory, blocks: &[Block], memory: impl Fn(Block) -> UserMemory) {
+/// Packs what stands in blocks into `packed`, which is as long as all of them, as far as `read` succeeds; it
+/// reads a block into memory.
+pub(super) fn collect<E>(
+    packed: &mut UserMemory,
+    blocks: &[Block],
+    mut read: impl FnMut(Block, &mut UserMemory) -> Result<(), E>,
+) -> Result<(), E> {
     let mut done = 0;
     for block in blocks {
-        packed.write_at(done, memory(*block).payload());
+        read(*block, &mut packed.part(done, block.bytes as usize))?;
         done += block.bytes as usize;
     }
+    Ok(())
 }
 
 #[cfg(test)]

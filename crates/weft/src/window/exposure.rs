@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
-use fabric::UserMemory;
-use job::fabrics::Common;
+use fabric::{Payload, UserMemory};
+use job::fabrics::{Common, PeerMemory};
 use job::lock::lock;
 use messaging::Rank;
 
@@ -27,6 +27,22 @@ pub(super) enum Memory {
         places: Places,
         flavor: Flavor,
     },
+    /// Memory of the program's, which the other processes of the node read and write by calls of the kernel.
+    /// The words of all members stand in memory that they share.
+    Foreign {
+        own: Mutex<UserMemory>,
+        words: Common,
+        members: Box<[PeerMemory]>,
+    },
+}
+
+/// Why a block cannot be read or written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Unreached {
+    /// A part of it is outside of that member's memory.
+    Outside,
+    /// The kernel refuses, in these words.
+    Refused(String),
 }
 
 /// What a process exposes in a window. The window holds it, and whoever serves other members.
@@ -46,7 +62,7 @@ impl Exposure {
     /// Where the memory of this process begins; null where it is still to be attached.
     pub(super) fn start(&self) -> *mut u8 {
         match &self.memory {
-            Memory::Given(memory) => lock(memory).start(),
+            Memory::Given(memory) | Memory::Foreign { own: memory, .. } => lock(memory).start(),
             Memory::Allocated(allocation) => allocation.start(),
             Memory::Attached(_) => std::ptr::null_mut(),
             Memory::Shared { common, places, .. } => {
@@ -64,13 +80,48 @@ impl Exposure {
         }
     }
 
-    /// Whether this process reaches the memory of that member by loads and stores.
-    pub(super) fn reaches(&self, target: Rank) -> bool {
-        target == self.rank || matches!(self.memory, Memory::Shared { .. })
+    /// Whether this process reaches the memory of all members, without messages.
+    pub(super) fn reaches_all(&self) -> bool {
+        matches!(self.memory, Memory::Shared { .. } | Memory::Foreign { .. })
     }
 
-    /// The memory of a block of a member that this process [reaches](Exposure::reaches); none, where a part
-    /// of it is outside of that member's memory.
+    /// Whether this process reaches the memory of that member, without messages.
+    pub(super) fn reaches(&self, target: Rank) -> bool {
+        target == self.rank || self.reaches_all()
+    }
+
+    /// Reads a block of a member that this process [reaches](Exposure::reaches).
+    #[inline]
+    pub(super) fn read(&self, target: Rank, block: Block, into: &mut UserMemory) -> Result<(), Unreached> {
+        if let Some(memory) = self.block(target, block) {
+            into.write_at(0, memory.payload());
+            return Ok(());
+        }
+        self.foreign(target)?.read(block.at, into).map_err(Unreached::Refused)
+    }
+
+    /// Writes a block of a member that this process [reaches](Exposure::reaches).
+    #[inline]
+    pub(super) fn write(&self, target: Rank, block: Block, from: Payload<'_>) -> Result<(), Unreached> {
+        if let Some(mut memory) = self.block(target, block) {
+            memory.write_at(0, from);
+            return Ok(());
+        }
+        self.foreign(target)?.write(block.at, from).map_err(Unreached::Refused)
+    }
+
+    /// The memory of another member that the kernel reaches.
+    fn foreign(&self, target: Rank) -> Result<PeerMemory, Unreached> {
+        match &self.memory {
+            Memory::Foreign { members, .. } if target != self.rank => {
+                members.get(target.0 as usize).copied().ok_or(Unreached::Outside)
+            }
+            _ => Err(Unreached::Outside),
+        }
+    }
+
+    /// The memory of a block of a member, where this process loads from it and stores to it; none, where a
+    /// part of it is outside of that member's memory.
     #[inline]
     pub(super) fn block(&self, target: Rank, block: Block) -> Option<UserMemory> {
         let (at, bytes) = (usize::try_from(block.at).ok()?, usize::try_from(block.bytes).ok()?);
@@ -81,7 +132,7 @@ impl Exposure {
                 window_memory(common, common.start().wrapping_add(place.offset + at), bytes)
             }
             _ if target != self.rank => None,
-            Memory::Given(memory) => {
+            Memory::Given(memory) | Memory::Foreign { own: memory, .. } => {
                 let mut memory = lock(memory);
                 fits(memory.bytes()).then(|| memory.part(at, bytes))
             }
@@ -107,6 +158,10 @@ impl Exposure {
                 let start = common.start().wrapping_add(at);
                 shared_values(common, start, WORDS).map(Words::new)
             }
+            Memory::Foreign { words, .. } => {
+                let start = words.start().wrapping_add(WORDS_BYTES * target.0 as usize);
+                shared_values(words, start, WORDS).map(Words::new)
+            }
             _ if target != self.rank => None,
             _ => {
                 let words = || (0..WORDS).map(|_| AtomicU64::new(0)).collect();
@@ -116,8 +171,11 @@ impl Exposure {
     }
 
     /// An element of a block of a member that this process reaches, as an atomic; none where it is not
-    /// aligned, or outside of that member's memory.
+    /// aligned, or outside of that member's memory, or where other processes have no atomics for it.
     pub(super) fn atomic<T: crate::memory::Shareable>(&self, target: Rank, at: u64) -> Option<&T> {
+        if matches!(self.memory, Memory::Foreign { .. }) {
+            return None;
+        }
         let memory = self.block(target, Block { at, bytes: size_of::<T>() as u64 })?;
         shared_values::<T, _>(self, memory.start(), 1)?.first()
     }

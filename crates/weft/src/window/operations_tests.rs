@@ -10,15 +10,15 @@ use job::lock::Threads;
 
 use crate::{Config, FabricName, Session, run_threads, run_threads_for};
 
-/// Runs ranks over both fabrics.
+/// Runs ranks over both fabrics; where the kernel may not reach memory of others, that goes by messages.
 fn over_both<R: Send>(ranks: u32, body: impl Fn(&Session) -> R + Sync) {
-    for fabric in [FabricName::Shm, FabricName::Tcp] {
-        let config = Config { fabrics: vec![fabric], ..Config::default() };
+    for (fabric, pull) in [(FabricName::Shm, true), (FabricName::Shm, false), (FabricName::Tcp, false)] {
+        let config = Config { fabrics: vec![fabric], pull, ..Config::default() };
         run_threads(ranks, &config, &body).unwrap();
     }
 }
 
-/// A window of so many 64-bit integers, whose memory members share or have for themselves, and what keeps it.
+/// A window of so many 64-bit integers, whose memory members share or have of their own, and what keeps it.
 fn window(session: &Session, is_shared: bool, count: usize) -> (Window, Heap) {
     let world = session.world();
     let heap = Heap::new(8 * count);
@@ -246,7 +246,7 @@ fn operations_with_requests_end_with_them_or_with_a_flush() {
 #[test]
 fn a_target_that_computes_is_served() {
     for fabric in [FabricName::Shm, FabricName::Tcp] {
-        let config = Config { fabrics: vec![fabric], ..Config::default() };
+        let config = Config { fabrics: vec![fabric], pull: false, ..Config::default() };
         let is_done = AtomicBool::new(false);
         run_threads_for(Threads::Many, 2, &config, |session| {
             let (window, _heap) = window(session, false, 4000);

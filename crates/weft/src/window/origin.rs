@@ -9,7 +9,8 @@ use job::error::{Class, Error, Result};
 use messaging::{Data, Mode, Rank, RequestId, Sending, Target};
 
 use super::asking::UnderWay;
-use super::blocks::{Block, Blocks, spread};
+use super::blocks::{Block, Blocks, collect, spread};
+use super::exposure::Unreached;
 use super::protocol::{DATA, Request};
 use super::update::{Change, Update};
 use super::{Extent, Window};
@@ -69,6 +70,7 @@ impl Window {
         datatype: &Datatype,
     ) -> Result<TargetElements> {
         self.check_rank(rank)?;
+        self.serve_others();
         if !self.is_open_for_all.load(Ordering::Relaxed) {
             self.epochs.hold().access(rank, self.group()).map_err(|why| self.out_of_epoch_with(rank, why))?;
         }
@@ -83,6 +85,15 @@ impl Window {
         }
         let bytes = blocks.bytes();
         Ok(TargetElements { rank, blocks, bytes })
+    }
+
+    /// Lets this process's server carry out what others have asked for, where there is one: a program may
+    /// look at its own memory, time after time, until others have changed it.
+    #[inline]
+    pub(super) fn serve_others(&self) {
+        if self.service.is_some() {
+            self.comm.process().progress();
+        }
     }
 
     /// The memory of `bytes` bytes in a row, `displacement` units behind the beginning of a member's, for an
@@ -128,7 +139,10 @@ impl Window {
         let blocks = std::slice::from_ref(&block);
         let (target, by) = (rank, self.rank());
         let update = Update { change, predefined, target, blocks, by, operand, compare };
-        update.is_sound().then(|| update.apply(&self.exposure, |rank| self.is_lost(rank), Some(before)))
+        if !update.is_sound() {
+            return None;
+        }
+        update.apply(&self.exposure, |rank| self.is_lost(rank), Some(before)).ok()
     }
 
     #[cold]
@@ -192,8 +206,21 @@ impl Window {
         Ok(true)
     }
 
-    fn block(&self, of: Rank, block: Block) -> UserMemory {
-        self.exposure.block(of, block).unwrap_or(UserMemory::EMPTY)
+    #[inline]
+    fn spread_reached(&self, packed: Payload<'_>, to: Rank, blocks: &[Block]) -> Result<()> {
+        let write = |block, from: Payload<'_>| self.exposure.write(to, block, from);
+        spread(packed, blocks, write).map_err(|why| self.unreached(to, why))
+    }
+
+    #[cold]
+    fn unreached(&self, rank: Rank, why: Unreached) -> Error {
+        let (class, why) = match why {
+            Unreached::Outside => (Class::RmaRange, "it is not there".to_owned()),
+            Unreached::Refused(why) if self.is_lost(rank) => (Class::ProcFailed, why),
+            Unreached::Refused(why) => (Class::Other, why),
+        };
+        let what = format!("{}: memory of rank {} cannot be reached: {why}", self.place(), rank.0);
+        Error::new(class, what).remedy("WEFT_CMA=0 has windows go by messages")
     }
 
     /// Writes data to a member's memory (MPI 5.0 §12.3.1). `data` stays as it is until the operation is over
@@ -220,14 +247,15 @@ impl Window {
         if self.reached(to)? {
             match (data, &to.blocks) {
                 (Data::Row(payload) | Data::Signed(payload, _), blocks) => {
-                    spread(payload, blocks.list(), |block| self.block(to.rank, block));
+                    self.spread_reached(payload, to.rank, blocks.list())?;
                 }
-                (Data::Apart(gather), Blocks::One(block)) => {
-                    gather.gather(0, &mut self.block(to.rank, *block));
+                (Data::Apart(gather), Blocks::One(block))
+                    if let Some(mut memory) = self.exposure.block(to.rank, *block) =>
+                {
+                    gather.gather(0, &mut memory);
                 }
                 (Data::Apart(_), blocks) => {
-                    let packed = packed(data);
-                    spread(packed.payload(), blocks.list(), |block| self.block(to.rank, block));
+                    self.spread_reached(packed(data).payload(), to.rank, blocks.list())?;
                 }
             }
             return Ok(Begun::Locally);
@@ -278,11 +306,15 @@ impl Window {
     fn get_as(&self, from: &TargetElements, mut into: Target, is_lent: bool) -> Result<Begun> {
         self.check_length(from, into.bytes())?;
         if self.reached(from)? {
-            let mut done = 0;
-            for block in from.blocks.list() {
-                into.write_at(done, self.block(from.rank, *block).payload());
-                done += block.bytes as usize;
+            let read = |block, into: &mut UserMemory| self.exposure.read(from.rank, block, into);
+            let unreached = |why| self.unreached(from.rank, why);
+            if let Target::Room(room) = into {
+                collect(&mut room.memory(), from.blocks.list(), read).map_err(unreached)?;
+                return Ok(Begun::Locally);
             }
+            let packed = Heap::new(from.bytes);
+            collect(&mut packed.memory(), from.blocks.list(), read).map_err(unreached)?;
+            into.write_at(0, packed.payload());
             return Ok(Begun::Locally);
         }
         let blocks = from.blocks.list().to_vec();
@@ -365,18 +397,19 @@ impl Window {
         }
         if self.reached(to)? {
             let is_gone = |rank: Rank| self.is_lost(rank);
-            match before {
+            let applied = match before {
                 None => update.apply(&self.exposure, is_gone, None),
                 Some((Target::Room(room), _)) => {
-                    update.apply(&self.exposure, is_gone, Some(&mut room.memory()));
+                    update.apply(&self.exposure, is_gone, Some(&mut room.memory()))
                 }
                 Some((mut into, _)) => {
                     let packed = Heap::new(to.bytes);
-                    update.apply(&self.exposure, is_gone, Some(&mut packed.memory()));
+                    let applied = update.apply(&self.exposure, is_gone, Some(&mut packed.memory()));
                     into.write_at(0, packed.payload());
+                    applied
                 }
-            }
-            return Ok(Begun::Locally);
+            };
+            return applied.map(|()| Begun::Locally).map_err(|why| self.unreached(target, why));
         }
         let blocks = to.blocks.list().to_vec();
         let data = [compare, operands];

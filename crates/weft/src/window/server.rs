@@ -164,7 +164,10 @@ impl Server {
                 if !is_inside || bytes != data.bytes() as u64 {
                     origin.went_wrong(if is_inside { Ended::Unsound } else { Ended::Outside });
                 } else {
-                    spread(data, blocks, |block| self.block(block));
+                    let write = |block, from: Payload<'_>| self.exposure.write(here, block, from);
+                    if spread(data, blocks, write).is_err() {
+                        origin.went_wrong(Ended::Outside);
+                    }
                 }
             }
             Request::PutData { block } => self.receive_data(engine, from, origin, *block),
@@ -217,7 +220,9 @@ impl Server {
             origin.went_wrong(if is_inside { Ended::Unsound } else { Ended::Outside });
         } else {
             let mut before = before.as_ref().map(|(_, before)| before.memory());
-            update.apply(&self.exposure, |_| false, before.as_mut());
+            if update.apply(&self.exposure, |_| false, before.as_mut()).is_err() {
+                origin.went_wrong(Ended::Outside);
+            }
         }
         if let Some((answer, before)) = before {
             self.answer_with(engine, update.by, answer, sending(&before), Some(before));
@@ -292,7 +297,10 @@ impl Server {
             return self.answer_with(engine, from, answer, exposed(&memory), None);
         }
         let packed = Heap::new(blocks.iter().map(|block| block.bytes as usize).sum());
-        collect(&mut packed.memory(), blocks, |block| self.block(block));
+        let read = |block, into: &mut UserMemory| self.exposure.read(self.exposure.rank, block, into);
+        if collect(&mut packed.memory(), blocks, read).is_err() {
+            origin.went_wrong(Ended::Outside);
+        }
         self.answer_with(engine, from, answer, sending(&packed), Some(packed));
     }
 

@@ -2,15 +2,17 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Mutex;
 
 use datatype::Operator;
-use fabric::Peer;
+use fabric::{Peer, UserMemory};
 use job::error::{Class, Error, Result};
-use job::fabrics::{Common, CommonOffer, fetch_common};
+use job::fabrics::{Common, CommonOffer, MemoryCard, OfferedMemory, PeerMemory, fetch_common};
 use messaging::Rank;
 
 use super::exposure::{Memory, shared_bytes};
 use super::places::Places;
+use super::words::WORDS_BYTES;
 use super::{Extent, Flavor, Founding, PAGE_BYTES, Window, extents};
 use crate::communicator::Communicator;
 use crate::group::Group;
@@ -87,6 +89,35 @@ impl Founding {
         let what = || format!("{}: all parts together are more than can be addressed", self.comm.place());
         let (bytes, places) = sized.ok_or_else(|| Error::new(Class::NoMemory, what()))?;
         Ok(Memory::Shared { common: self.common(bytes)?, places, flavor })
+    }
+
+    /// Memory of the program's that all members reach by calls of the kernel, and words that they share; the
+    /// memory itself where not all of them do. The answer is of one kind at all members.
+    pub(super) fn reach_foreign(
+        &self,
+        memory: UserMemory,
+    ) -> Result<std::result::Result<Memory, UserMemory>> {
+        let comm = &self.comm;
+        if comm.size() == 1 || comm.has_blanks() || check_node(comm).is_err() {
+            return Ok(Err(memory));
+        }
+        let offered = OfferedMemory::new(memory.start());
+        let cards = comm.all_gather_segments(&offered.card())?;
+        let card = |rank| cards.of(Rank(rank)).and_then(|card| MemoryCard::try_from(card).ok());
+        let members: Option<Vec<(PeerMemory, bool)>> =
+            (0..comm.size()).map(|rank| card(rank).map(PeerMemory::of)).collect();
+        let is_open = comm.process().reads_peers()
+            && members.as_ref().is_some_and(|members| members.iter().all(|(_, is_open)| *is_open));
+        let are_all = comm.all_reduce(&[i64::from(is_open)], Operator::Min)?[0] == 1;
+        drop(offered);
+        let Some(members) = members.filter(|_| are_all) else { return Ok(Err(memory)) };
+        match self.common(WORDS_BYTES * comm.size() as usize) {
+            Ok(words) => {
+                let members = members.into_iter().map(|(member, _)| member).collect();
+                Ok(Ok(Memory::Foreign { own: Mutex::new(memory), words, members }))
+            }
+            Err(_) => Ok(Err(memory)),
+        }
     }
 
     /// Memory of all members: the first of those who live makes it, the others fetch it from there.

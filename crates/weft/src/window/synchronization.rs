@@ -173,6 +173,7 @@ impl Window {
     /// [`Class::Rank`]; [`Class::RmaSync`] where that member, or all, are locked already; a lost member.
     pub fn lock(&self, target: Rank, kind: LockKind, is_unchecked: bool) -> Result<()> {
         self.check_rank(target)?;
+        self.serve_others();
         if self.comm.is_with_nobody(target)? {
             return Ok(());
         }
@@ -201,6 +202,7 @@ impl Window {
     /// [`Class::Rank`]; [`Class::RmaSync`] where there is none; an operation that failed; a lost member.
     pub fn unlock(&self, target: Rank) -> Result<()> {
         self.check_rank(target)?;
+        self.serve_others();
         if self.comm.is_with_nobody(target)? {
             return Ok(());
         }
@@ -309,6 +311,7 @@ impl Window {
 
     #[inline]
     fn check_flush(&self, rank: Option<Rank>) -> Result<()> {
+        self.serve_others();
         if let Some(rank) = rank {
             self.check_rank(rank)?;
             if self.comm.is_with_nobody(rank)? {

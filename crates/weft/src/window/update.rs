@@ -1,9 +1,9 @@
 //! Accumulates: elements of a member changed where they stand, each at one blow (MPI 5.0 §12.3.4, §12.7.1).
 //!
 //! Aligned integers and reals of four and eight bytes are changed by the processor's atomics, each by itself.
-//! All others are changed while this process alone [changes](super::words::Words::change) elements of the
-//! member. Which way an element goes follows from its type and its address alone, so that all who change it
-//! go the same.
+//! All others, and those that the kernel alone reaches, are changed while this process alone
+//! [changes](super::words::Words::change) elements of the member. Which way an element goes follows from its
+//! type and its address alone, so that all who change it go the same.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
 use super::blocks::{Block, collect, spread};
-use super::exposure::Exposure;
+use super::exposure::{Exposure, Unreached};
 
 /// What happens to each element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,12 +75,15 @@ impl Update<'_> {
 
     /// Changes the elements, and writes what they were before to `before`, packed, if that has room for them.
     /// All blocks lie within the target's memory.
+    ///
+    /// # Errors
+    /// [`Unreached`] where the kernel does not reach it; elements behind that are as they were.
     pub(super) fn apply(
         &self,
         exposure: &Exposure,
         is_gone: impl Fn(Rank) -> bool,
         mut before: Option<&mut UserMemory>,
-    ) {
+    ) -> Result<(), Unreached> {
         let size = match self.predefined.basic() {
             Basic::I64 | Basic::U64 | Basic::F64 => 8,
             Basic::I32 | Basic::U32 | Basic::F32 => 4,
@@ -90,7 +93,7 @@ impl Update<'_> {
         for block in self.blocks {
             if !self.is_atomic(exposure, *block, size) {
                 let block = std::slice::from_ref(block);
-                self.one_by_one(block, done, exposure, &is_gone, before.as_deref_mut());
+                self.one_by_one(block, done, exposure, &is_gone, before.as_deref_mut())?;
                 done += block[0].bytes as usize;
                 continue;
             }
@@ -103,6 +106,7 @@ impl Update<'_> {
                 done += size;
             }
         }
+        Ok(())
     }
 
     /// Whether the elements of a block are changed by atomics. A block begins where an element does, so its
@@ -125,34 +129,34 @@ impl Update<'_> {
         exposure: &Exposure,
         is_gone: impl Fn(Rank) -> bool,
         before: Option<&mut UserMemory>,
-    ) {
-        let Some(words) = exposure.words(self.target) else { return };
-        let memory = |block| exposure.block(self.target, block).unwrap_or(UserMemory::EMPTY);
+    ) -> Result<(), Unreached> {
+        let Some(words) = exposure.words(self.target) else { return Err(Unreached::Outside) };
+        let read = |block, into: &mut UserMemory| exposure.read(self.target, block, into);
+        let write = |block, from: Payload<'_>| exposure.write(self.target, block, from);
         let bytes = blocks.iter().map(|block| block.bytes as usize).sum();
         let [operand, compare] = [self.operand, self.compare].map(|packed| packed.part(done, bytes));
         words.change(self.by, is_gone, || {
             let old = Heap::new(bytes);
-            collect(&mut old.memory(), blocks, memory);
+            collect(&mut old.memory(), blocks, read)?;
             if let Some(before) = before {
                 before.write_at(done, old.payload());
             }
             match self.change {
-                Change::Combine(Operator::NoOperation) => {}
-                Change::Combine(Operator::Replace) => spread(operand, blocks, memory),
+                Change::Combine(Operator::NoOperation) => Ok(()),
+                Change::Combine(Operator::Replace) => spread(operand, blocks, write),
                 Change::Combine(operator) => {
                     // `is_sound` has seen to it that the operator is defined.
-                    let combined =
-                        combine_packed(operator, self.predefined, operand, None, &mut old.memory());
-                    if combined.is_ok() {
-                        spread(old.payload(), blocks, memory);
+                    match combine_packed(operator, self.predefined, operand, None, &mut old.memory()) {
+                        Ok(()) => spread(old.payload(), blocks, write),
+                        Err(_) => Ok(()),
                     }
                 }
                 Change::CompareAndSwap if compare.to_vec() == old.payload().to_vec() => {
-                    spread(operand, blocks, memory);
+                    spread(operand, blocks, write)
                 }
-                Change::CompareAndSwap => {}
+                Change::CompareAndSwap => Ok(()),
             }
-        });
+        })
     }
 
     /// Changes the element of eight bytes at `at`, with that of the origin `done` bytes behind its first;

@@ -29,6 +29,9 @@ const LOCK: usize = 0;
 const WHOLE: usize = 1;
 /// Who changes elements just now: its rank and one.
 const CHANGING: usize = 2;
+/// How many wait to do so, and who did last: its rank and one.
+const WAITING: usize = 3;
+const LATEST: usize = 4;
 const UPPER: u32 = 32;
 
 /// What one process asks of the words of another.
@@ -82,28 +85,47 @@ impl<'a> Words<'a> {
 
     /// Does what changes elements of the member one after the other, while nobody else does. Where the one
     /// that does is gone, as `is_gone` says, nobody waits for it.
+    ///
+    /// Who comes again lets those who wait go first, for a while: the word is in its cache, and it would have
+    /// it each time.
     pub(super) fn change<R>(self, by: Rank, is_gone: impl Fn(Rank) -> bool, act: impl FnOnce() -> R) -> R {
-        let (word, own) = (&self.words[CHANGING], u64::from(by.0) + 1);
-        let mut looks = 0u32;
-        while let Err(other) = word.compare_exchange_weak(0, own, Ordering::Acquire, Ordering::Relaxed) {
-            looks += 1;
-            if !looks.is_multiple_of(LOOKS_BEFORE_YIELD) {
-                std::hint::spin_loop();
-                continue;
+        let [word, waiting, latest] = [CHANGING, WAITING, LATEST].map(|at| &self.words[at]);
+        let own = u64::from(by.0) + 1;
+        let others_wait = || latest.load(Ordering::Relaxed) == own && waiting.load(Ordering::Relaxed) > 0;
+        (0..LOOKS_GIVING_WAY).take_while(|_| others_wait()).for_each(rest);
+        let free = |word: &AtomicU64| word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
+        if free(word).is_err() {
+            waiting.fetch_add(1, Ordering::Relaxed);
+            let mut looks = 0u32;
+            while let Err(other) = free(word) {
+                rest(looks);
+                looks = looks.wrapping_add(1);
+                if looks.is_multiple_of(LOOKS_BEFORE_YIELD) && is_gone(Rank((other as u32).wrapping_sub(1))) {
+                    let _ = word.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
+                }
             }
-            std::thread::yield_now();
-            if other > 0 && is_gone(Rank(other as u32 - 1)) {
-                let _ = word.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
-            }
+            waiting.fetch_sub(1, Ordering::Relaxed);
         }
+        latest.store(own, Ordering::Relaxed);
         let answer = act();
         word.store(0, Ordering::Release);
         answer
     }
 }
 
+/// What lies between two looks.
+fn rest(look: u32) {
+    if look.wrapping_add(1).is_multiple_of(LOOKS_BEFORE_YIELD) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
 /// Who changes elements does so for a few microseconds, unless it has lost its core.
 const LOOKS_BEFORE_YIELD: u32 = 256;
+/// Some ten microseconds: whoever waits and has not come by then does not run.
+const LOOKS_GIVING_WAY: u32 = 8 * LOOKS_BEFORE_YIELD;
 
 #[cfg(test)]
 mod tests {
