@@ -267,6 +267,18 @@ fn get_accumulate(
     })
 }
 
+/// As [`get_accumulate`], of one element of a predefined datatype (MPI 5.0 §12.3.4).
+fn fetch(operation: &Operation<'_>, origin: Origin<Sent>, result: Origin<Received>, op: MPI_Op) -> c_int {
+    let is_derived = datatypes::predefined(origin.datatype).is_none() && origin.datatype != MPI_DATATYPE_NULL;
+    if is_derived && operation.there.rank != MPI_PROC_NULL {
+        return operation.begin(|_| {
+            Err(Error::new(Class::Type, "the datatype is not a predefined one")
+                .remedy("MPI_Get_accumulate takes derived datatypes"))
+        });
+    }
+    get_accumulate(operation, origin, result, op)
+}
+
 /// Writes to a member's memory in which this process stores, where nothing is unusual. `None`: nothing has
 /// happened.
 #[inline(always)]
@@ -493,7 +505,7 @@ pub fn mpi_fetch_and_op(
     let by = |_| operators::predefined(op).map(ElementChange::Operator);
     match change_usual((origin_addr, result_addr), there, by, win) {
         Some(()) => MPI_SUCCESS,
-        None => get_accumulate(&Operation::new("MPI_Fetch_and_op", win, there), origin, result, op),
+        None => fetch(&Operation::new("MPI_Fetch_and_op", win, there), origin, result, op),
     }
 }
 

@@ -30,7 +30,7 @@ impl Blocks {
     /// `count` elements of a datatype that begin `start` bytes behind the beginning.
     ///
     /// # Errors
-    /// [`Class::Count`] where the elements are too many, [`Class::Displacement`] where they begin before the
+    /// [`Class::Count`] where the elements are too many, [`Class::RmaRange`] where they begin before the
     /// beginning.
     pub(super) fn of(datatype: &Datatype, count: i64, start: i64) -> job::error::Result<Blocks> {
         if let Some(bytes) = datatype.row_bytes(count) {
@@ -77,7 +77,7 @@ impl Blocks {
 }
 
 fn offset(at: Option<i64>) -> job::error::Result<u64> {
-    let wrong = || Error::new(Class::Displacement, "the target's elements begin before its memory does");
+    let wrong = || Error::new(Class::RmaRange, "the target's elements begin before its memory does");
     at.and_then(|at| u64::try_from(at).ok()).ok_or_else(wrong)
 }
 
@@ -122,7 +122,7 @@ mod tests {
         let one = |at, bytes| Blocks::One(Block { at, bytes });
         assert_eq!(Blocks::of(double, 3, 40).unwrap(), one(40, 24));
         assert_eq!(Blocks::of(double, 0, 40).unwrap().bytes(), 0);
-        assert_eq!(Blocks::of(double, 1, -1).unwrap_err().class, Class::Displacement);
+        assert_eq!(Blocks::of(double, 1, -1).unwrap_err().class, Class::RmaRange);
         let vector = Datatype::vector(3, 2, 4, double).unwrap();
         let Blocks::Many(blocks) = Blocks::of(&vector, 1, 8).unwrap() else { panic!("it has gaps") };
         let expected = [8, 40, 72].map(|at| Block { at, bytes: 16 });

@@ -76,7 +76,11 @@ impl Window {
         }
         let extent = self.extent_of(rank);
         let unit = extent.map_or(1, |extent| extent.unit) as i64;
-        let start = displacement.checked_mul(unit).ok_or_else(|| self.far(rank, displacement))?;
+        // An address may be any number, and comes as it is.
+        let counted =
+            if extent.is_some() { Some(displacement).filter(|at| *at >= 0) } else { Some(displacement) };
+        let start = counted.and_then(|at| at.checked_mul(unit));
+        let start = start.ok_or_else(|| self.far(rank, displacement))?;
         let blocks = Blocks::of(datatype, count, start).map_err(|error| error.during(self.place()))?;
         if let Some(Extent { bytes, .. }) = extent
             && let Some(block) = blocks.outside(bytes as u64)
@@ -148,7 +152,7 @@ impl Window {
     #[cold]
     fn far(&self, rank: Rank, displacement: i64) -> Error {
         let what = format!(
-            "{}: the displacement {displacement} at rank {} is beyond all memory",
+            "{}: the displacement {displacement} at rank {} is negative, or beyond all memory",
             self.place(),
             rank.0
         );
