@@ -118,6 +118,55 @@ impl PeerMemory {
         write(self.pid, address, from).map_err(|errno| self.refused(errno))
     }
 
+    /// Packs blocks, each so many bytes at an offset, into `into`, which is as long as all of them. A call of
+    /// the kernel serves many blocks.
+    ///
+    /// # Errors
+    /// What the kernel says, in words.
+    pub fn read_blocks(self, blocks: &[(u64, usize)], into: &mut UserMemory) -> Result<(), String> {
+        let mut done = 0;
+        for group in blocks.chunks(BLOCKS_MAX) {
+            let bytes = group.iter().map(|(_, bytes)| bytes).sum();
+            let mut packed = into.part(done, bytes);
+            if read_remote(self.pid, &mut packed, &self.remote(group)) != Ok(bytes) {
+                // Where it stopped, and why, each block tells by itself.
+                let mut at = 0;
+                for (offset, bytes) in group {
+                    self.read(*offset, &mut packed.part(at, *bytes))?;
+                    at += bytes;
+                }
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes packed bytes to blocks, as [`PeerMemory::read_blocks`] reads them.
+    ///
+    /// # Errors
+    /// What the kernel says, in words.
+    pub fn write_blocks(self, blocks: &[(u64, usize)], from: Payload<'_>) -> Result<(), String> {
+        let mut done = 0;
+        for group in blocks.chunks(BLOCKS_MAX) {
+            let bytes = group.iter().map(|(_, bytes)| bytes).sum();
+            let packed = from.part(done, bytes);
+            if write_remote(self.pid, packed, &self.remote(group)) != Ok(bytes) {
+                let mut at = 0;
+                for (offset, bytes) in group {
+                    self.write(*offset, packed.part(at, *bytes))?;
+                    at += bytes;
+                }
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    fn remote(self, blocks: &[(u64, usize)]) -> Vec<libc::iovec> {
+        let block = |&(offset, bytes): &(u64, usize)| remote_block(self.address.wrapping_add(offset), bytes);
+        blocks.iter().map(block).collect()
+    }
+
     #[cold]
     fn refused(self, errno: Errno) -> String {
         format!("the kernel does not reach memory of process {}: {errno}", self.pid)
@@ -200,24 +249,54 @@ pub fn write(pid: u32, address: u64, from: Payload<'_>) -> Result<(), Errno> {
 
 /// One call of the kernel; the number of bytes it moved.
 fn write_some(pid: u32, address: u64, from: Payload<'_>) -> Result<usize, Errno> {
+    write_remote(pid, from, &[remote_block(address, from.bytes())])
+}
+
+/// Bytes in another process, for a call of the kernel.
+fn remote_block(address: u64, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: bytes }
+}
+
+/// One call of the kernel, to as many blocks as it takes; the number of bytes it moved.
+fn write_remote(pid: u32, from: Payload<'_>, remote: &[libc::iovec]) -> Result<usize, Errno> {
     let local = libc::iovec { iov_base: from.start().cast_mut().cast(), iov_len: from.bytes() };
-    let remote =
-        libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: from.bytes() };
     // SAFETY: `local` covers what `from` claims, which the kernel only reads, and both vectors live during
-    // the call. `remote` is an address in the other process, which the kernel checks there.
-    let moved = unsafe { libc::process_vm_writev(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    // the call. `remote` are addresses in the other process, which the kernel checks there.
+    let moved = unsafe {
+        libc::process_vm_writev(
+            pid as libc::pid_t,
+            &local,
+            1,
+            remote.as_ptr(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
     if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
 }
 
 /// One call of the kernel; the number of bytes it moved.
 fn read_some(pid: u32, address: u64, into: &mut UserMemory) -> Result<usize, Errno> {
+    let remote = [remote_block(address, into.bytes())];
+    read_remote(pid, into, &remote)
+}
+
+/// One call of the kernel, from as many blocks as it takes; the number of bytes it moved.
+fn read_remote(pid: u32, into: &mut UserMemory, remote: &[libc::iovec]) -> Result<usize, Errno> {
     let local = libc::iovec { iov_base: into.start().cast(), iov_len: into.bytes() };
-    let remote =
-        libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.bytes() };
     // SAFETY: `local` covers what `into` claims, writable and unused by others until the claim is gone, and
-    // both vectors live during the call. `remote` is an address in the other process, which the kernel checks
+    // both vectors live during the call. `remote` are addresses in the other process, which the kernel checks
     // there.
-    let moved = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    let moved = unsafe {
+        libc::process_vm_readv(
+            pid as libc::pid_t,
+            &local,
+            1,
+            remote.as_ptr(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
     if moved >= 0 { Ok(moved as usize) } else { Err(last_errno()) }
 }
 
@@ -225,6 +304,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
+/// The kernel takes so many blocks in a call (`IOV_MAX`).
+const BLOCKS_MAX: usize = 1024;
 /// Some twenty microseconds at the start of a process.
 const READS_TRIED: usize = 9;
 /// The kernel moves at most this much in one call, whatever it is asked for.
@@ -246,6 +327,30 @@ mod tests {
         assert!(!can_read(&SlotOwner { probe_value: 1, ..slot_owner }));
         assert!(!can_read(&SlotOwner { probe_address: 8, ..slot_owner }));
         assert!(!can_read(&SlotOwner { pid: u32::MAX / 2, ..slot_owner }));
+    }
+
+    /// More blocks than a call takes, and one that is nowhere.
+    #[test]
+    fn blocks_are_read_and_written_many_at_a_time() {
+        let memory = Heap::new(3 * 5000);
+        let bytes: Vec<u8> = (0..15_000u32).map(|at| (at * 7 + at / 256) as u8).collect();
+        memory.memory().write_at(0, Payload::from(&bytes[..]));
+        let offered = OfferedMemory::new(memory.memory().start());
+        let (peer, is_open) = PeerMemory::of(offered.card());
+        assert!(is_open);
+        let mut blocks: Vec<(u64, usize)> = (0..5000).map(|at| (3 * at, 1 + at as usize % 3)).collect();
+        let total = blocks.iter().map(|(_, bytes)| bytes).sum();
+        let packed = Heap::new(total);
+        peer.read_blocks(&blocks, &mut packed.memory()).unwrap();
+        let block = |&(at, length): &(u64, usize)| bytes[at as usize..at as usize + length].to_vec();
+        assert_eq!(packed.payload().to_vec(), blocks.iter().flat_map(block).collect::<Vec<u8>>());
+        let other: Vec<u8> = packed.payload().to_vec().iter().map(|byte| !byte).collect();
+        peer.write_blocks(&blocks, Payload::from(&other[..])).unwrap();
+        peer.read_blocks(&blocks, &mut packed.memory()).unwrap();
+        assert_eq!(packed.payload().to_vec(), other);
+        blocks[4000].0 = u64::MAX / 2;
+        assert!(peer.read_blocks(&blocks, &mut packed.memory()).unwrap_err().contains("does not reach"));
+        assert!(peer.write_blocks(&blocks, Payload::from(&other[..])).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use job::fabrics::{Common, PeerMemory};
 use job::lock::lock;
 use messaging::Rank;
 
-use super::blocks::Block;
+use super::blocks::{Block, collect, spread};
 use super::places::Places;
 use super::words::{WORDS, WORDS_BYTES, Words};
 use super::{Extent, Flavor};
@@ -92,7 +92,7 @@ impl Exposure {
 
     /// Reads a block of a member that this process [reaches](Exposure::reaches).
     #[inline]
-    pub(super) fn read(&self, target: Rank, block: Block, into: &mut UserMemory) -> Result<(), Unreached> {
+    fn read(&self, target: Rank, block: Block, into: &mut UserMemory) -> Result<(), Unreached> {
         if let Some(memory) = self.block(target, block) {
             into.write_at(0, memory.payload());
             return Ok(());
@@ -102,12 +102,45 @@ impl Exposure {
 
     /// Writes a block of a member that this process [reaches](Exposure::reaches).
     #[inline]
-    pub(super) fn write(&self, target: Rank, block: Block, from: Payload<'_>) -> Result<(), Unreached> {
+    fn write(&self, target: Rank, block: Block, from: Payload<'_>) -> Result<(), Unreached> {
         if let Some(mut memory) = self.block(target, block) {
             memory.write_at(0, from);
             return Ok(());
         }
         self.foreign(target)?.write(block.at, from).map_err(Unreached::Refused)
+    }
+
+    /// Packs blocks of a member that this process [reaches](Exposure::reaches) into `packed`, which is as
+    /// long as all of them.
+    #[inline]
+    pub(super) fn collect(
+        &self,
+        target: Rank,
+        blocks: &[Block],
+        packed: &mut UserMemory,
+    ) -> Result<(), Unreached> {
+        match self.foreign(target) {
+            Ok(peer) if blocks.len() > 1 => {
+                peer.read_blocks(&lengths(blocks), packed).map_err(Unreached::Refused)
+            }
+            _ => collect(packed, blocks, |block, into| self.read(target, block, into)),
+        }
+    }
+
+    /// Writes packed bytes to blocks of a member that this process [reaches](Exposure::reaches).
+    #[inline]
+    pub(super) fn spread(
+        &self,
+        target: Rank,
+        blocks: &[Block],
+        packed: Payload<'_>,
+    ) -> Result<(), Unreached> {
+        match self.foreign(target) {
+            Ok(peer) if blocks.len() > 1 => {
+                peer.write_blocks(&lengths(blocks), packed).map_err(Unreached::Refused)
+            }
+            _ => spread(packed, blocks, |block, from| self.write(target, block, from)),
+        }
     }
 
     /// The memory of another member that the kernel reaches.
@@ -179,6 +212,11 @@ impl Exposure {
         let memory = self.block(target, Block { at, bytes: size_of::<T>() as u64 })?;
         shared_values::<T, _>(self, memory.start(), 1)?.first()
     }
+}
+
+/// Blocks as the kernel is told them.
+fn lengths(blocks: &[Block]) -> Vec<(u64, usize)> {
+    blocks.iter().map(|block| (block.at, block.bytes as usize)).collect()
 }
 
 /// Where the words of all members stand in memory that they share: behind all parts, each a line.

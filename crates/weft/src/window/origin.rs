@@ -9,7 +9,7 @@ use job::error::{Class, Error, Result};
 use messaging::{Data, Mode, Rank, RequestId, Sending, Target};
 
 use super::asking::UnderWay;
-use super::blocks::{Block, Blocks, collect, spread};
+use super::blocks::{Block, Blocks};
 use super::exposure::Unreached;
 use super::protocol::{DATA, Request};
 use super::update::{Change, Update};
@@ -212,8 +212,7 @@ impl Window {
 
     #[inline]
     fn spread_reached(&self, packed: Payload<'_>, to: Rank, blocks: &[Block]) -> Result<()> {
-        let write = |block, from: Payload<'_>| self.exposure.write(to, block, from);
-        spread(packed, blocks, write).map_err(|why| self.unreached(to, why))
+        self.exposure.spread(to, blocks, packed).map_err(|why| self.unreached(to, why))
     }
 
     #[cold]
@@ -310,14 +309,15 @@ impl Window {
     fn get_as(&self, from: &TargetElements, mut into: Target, is_lent: bool) -> Result<Begun> {
         self.check_length(from, into.bytes())?;
         if self.reached(from)? {
-            let read = |block, into: &mut UserMemory| self.exposure.read(from.rank, block, into);
             let unreached = |why| self.unreached(from.rank, why);
             if let Target::Room(room) = into {
-                collect(&mut room.memory(), from.blocks.list(), read).map_err(unreached)?;
+                self.exposure
+                    .collect(from.rank, from.blocks.list(), &mut room.memory())
+                    .map_err(unreached)?;
                 return Ok(Begun::Locally);
             }
             let packed = Heap::new(from.bytes);
-            collect(&mut packed.memory(), from.blocks.list(), read).map_err(unreached)?;
+            self.exposure.collect(from.rank, from.blocks.list(), &mut packed.memory()).map_err(unreached)?;
             into.write_at(0, packed.payload());
             return Ok(Begun::Locally);
         }

@@ -12,7 +12,7 @@ use fabric::{Heap, Payload, UserMemory};
 use job::fabrics::Fabrics;
 use messaging::{Engine, Envelope, Mode, Pattern, Rank, Receiving, RequestId, Sending};
 
-use super::blocks::{Block, collect, spread};
+use super::blocks::Block;
 use super::exposure::Exposure;
 use super::protocol::{DATA, Ended, REQUEST, Request, answer_tag};
 use super::update::{Change, Update};
@@ -164,8 +164,7 @@ impl Server {
                 if !is_inside || bytes != data.bytes() as u64 {
                     origin.went_wrong(if is_inside { Ended::Unsound } else { Ended::Outside });
                 } else {
-                    let write = |block, from: Payload<'_>| self.exposure.write(here, block, from);
-                    if spread(data, blocks, write).is_err() {
+                    if self.exposure.spread(here, blocks, data).is_err() {
                         origin.went_wrong(Ended::Outside);
                     }
                 }
@@ -297,8 +296,7 @@ impl Server {
             return self.answer_with(engine, from, answer, exposed(&memory), None);
         }
         let packed = Heap::new(blocks.iter().map(|block| block.bytes as usize).sum());
-        let read = |block, into: &mut UserMemory| self.exposure.read(self.exposure.rank, block, into);
-        if collect(&mut packed.memory(), blocks, read).is_err() {
+        if self.exposure.collect(self.exposure.rank, blocks, &mut packed.memory()).is_err() {
             origin.went_wrong(Ended::Outside);
         }
         self.answer_with(engine, from, answer, sending(&packed), Some(packed));

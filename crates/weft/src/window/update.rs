@@ -11,7 +11,7 @@ use datatype::{Basic, Operator, Predefined, combine_packed, reduce_eight_bytes, 
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::blocks::{Block, collect, spread};
+use super::blocks::Block;
 use super::exposure::{Exposure, Unreached};
 
 /// What happens to each element.
@@ -131,28 +131,26 @@ impl Update<'_> {
         before: Option<&mut UserMemory>,
     ) -> Result<(), Unreached> {
         let Some(words) = exposure.words(self.target) else { return Err(Unreached::Outside) };
-        let read = |block, into: &mut UserMemory| exposure.read(self.target, block, into);
-        let write = |block, from: Payload<'_>| exposure.write(self.target, block, from);
         let bytes = blocks.iter().map(|block| block.bytes as usize).sum();
         let [operand, compare] = [self.operand, self.compare].map(|packed| packed.part(done, bytes));
         words.change(self.by, is_gone, || {
             let old = Heap::new(bytes);
-            collect(&mut old.memory(), blocks, read)?;
+            exposure.collect(self.target, blocks, &mut old.memory())?;
             if let Some(before) = before {
                 before.write_at(done, old.payload());
             }
             match self.change {
                 Change::Combine(Operator::NoOperation) => Ok(()),
-                Change::Combine(Operator::Replace) => spread(operand, blocks, write),
+                Change::Combine(Operator::Replace) => exposure.spread(self.target, blocks, operand),
                 Change::Combine(operator) => {
                     // `is_sound` has seen to it that the operator is defined.
                     match combine_packed(operator, self.predefined, operand, None, &mut old.memory()) {
-                        Ok(()) => spread(old.payload(), blocks, write),
+                        Ok(()) => exposure.spread(self.target, blocks, old.payload()),
                         Err(_) => Ok(()),
                     }
                 }
                 Change::CompareAndSwap if compare.to_vec() == old.payload().to_vec() => {
-                    spread(operand, blocks, write)
+                    exposure.spread(self.target, blocks, operand)
                 }
                 Change::CompareAndSwap => Ok(()),
             }
