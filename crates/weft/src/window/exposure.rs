@@ -203,12 +203,15 @@ impl Exposure {
         }
     }
 
+    /// Whether all who change elements of a member can do so by atomics: not where the kernel alone reaches
+    /// them.
+    pub(super) fn has_atomics(&self) -> bool {
+        !matches!(self.memory, Memory::Foreign { .. })
+    }
+
     /// An element of a block of a member that this process reaches, as an atomic; none where it is not
-    /// aligned, or outside of that member's memory, or where other processes have no atomics for it.
+    /// aligned, or outside of that member's memory.
     pub(super) fn atomic<T: crate::memory::Shareable>(&self, target: Rank, at: u64) -> Option<&T> {
-        if matches!(self.memory, Memory::Foreign { .. }) {
-            return None;
-        }
         let memory = self.block(target, Block { at, bytes: size_of::<T>() as u64 })?;
         shared_values::<T, _>(self, memory.start(), 1)?.first()
     }

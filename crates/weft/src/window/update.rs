@@ -85,6 +85,9 @@ impl Update<'_> {
         mut before: Option<&mut UserMemory>,
     ) -> Result<(), Unreached> {
         let size = match self.predefined.basic() {
+            _ if !exposure.has_atomics() => {
+                return self.one_by_one(self.blocks, 0, exposure, is_gone, before);
+            }
             Basic::I64 | Basic::U64 | Basic::F64 => 8,
             Basic::I32 | Basic::U32 | Basic::F32 => 4,
             _ => return self.one_by_one(self.blocks, 0, exposure, is_gone, before),
