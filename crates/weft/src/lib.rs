@@ -101,8 +101,8 @@ pub use typed::{Begins, FromMessage, NotBegun, Request};
 pub use window::fuzz_window_request;
 
 pub use window::{
-    Begun, ElementChange, Extent, FencePromises, Flavor, LockKind, SharedPlacement, SharedWindow,
-    TargetElements, Window,
+    Begun, Change, CompletedBy, Extent, FencePromises, Flavor, LockKind, Operands, SharedPlacement,
+    SharedWindow, TargetElements, Window,
 };
 
 /// What this process knows of its machine.

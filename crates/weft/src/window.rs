@@ -38,12 +38,13 @@ use asking::Outstanding;
 use epochs::Epochs;
 pub use epochs::LockKind;
 use exposure::{Exposure, Memory};
-pub use origin::{Begun, ElementChange, TargetElements};
+pub use origin::{Begun, CompletedBy, Operands, TargetElements};
 #[cfg(feature = "fuzzing")]
 pub use protocol::fuzz_window_request;
 use server::{Server, Service};
 pub use shared::{SharedPlacement, SharedWindow};
 pub use synchronization::FencePromises;
+pub use update::Change;
 
 /// A window on memory of all members of a communicator.
 ///
@@ -119,10 +120,7 @@ impl Window {
         let extent = Extent { bytes: memory.bytes(), unit };
         let founding = Founding::begin(comm, extent)?;
         let alike = founding.agree(extent, None)?;
-        let memory = match founding.reach_foreign(memory)? {
-            Ok(memory) => memory,
-            Err(memory) => Memory::Given(Mutex::new(memory)),
-        };
+        let memory = founding.given(memory)?;
         founding.window(extent, alike, memory)
     }
 

@@ -3,10 +3,12 @@
 use std::ffi::c_int;
 
 use datatype::{Datatype, Operator, Predefined};
-use weft::claims::{Data, Heap, Payload, RequestId, Scattered, Target as Room};
-use weft::{Begun, Class, ElementChange, Error, Rank, Result, TargetElements, Window};
+use weft::claims::{Data, Gathered, Heap, Payload, RequestId, Scattered, Target as Room};
+use weft::{
+    Begun, Change, Class, CompletedBy, Error, Operands as Given, Rank, Result, TargetElements, Window,
+};
 
-use crate::arguments::{self, Outgoing};
+use crate::arguments;
 use crate::bodies::datatypes::{self, resolve_elements, row_bytes};
 use crate::bodies::operators;
 use crate::claims::{Buffer, Place, Received, Sent};
@@ -73,9 +75,9 @@ impl<'call> Operation<'call> {
         self
     }
 
-    /// Whether the call hands out a request.
-    fn is_lent(&self) -> bool {
-        self.request.is_some()
+    /// Who waits for the end of the operation.
+    fn completed_by(&self) -> CompletedBy {
+        if self.request.is_some() { CompletedBy::Request } else { CompletedBy::Synchronization }
     }
 
     /// Checks what it goes to, and begins it.
@@ -142,15 +144,10 @@ impl Origin<Sent> {
     fn with_data<R>(self, runtime: &'static Runtime, act: impl FnOnce(Data<'_>) -> Result<R>) -> Result<R> {
         let datatype = resolve_elements(runtime, self.count, self.datatype)?;
         let span = arguments::readable(self.buffer, self.count, &datatype)?;
-        match arguments::gathered(span, self.count, &datatype)? {
-            Outgoing::InPlace(payload) => act(Data::Row(payload)),
-            Outgoing::Apart(gathered) => act(Data::Apart(&gathered)),
-            // Elements that are checked travel as they do without checks.
-            Outgoing::Copied(_) => {
-                let gathered = weft::claims::Gathered::new(&datatype, self.count, span)?;
-                act(Data::Apart(&gathered))
-            }
+        if datatype.is_dense() {
+            return act(Data::Row(span));
         }
+        act(Data::Apart(&Gathered::new(&datatype, self.count, span)?))
     }
 
     /// The elements as packed operands; of others than `predefined` an error.
@@ -219,10 +216,8 @@ fn operator(op: MPI_Op) -> Result<Operator> {
 
 fn put(operation: &Operation<'_>, origin: Origin<Sent>) -> c_int {
     operation.begin(|Checked { runtime, window, elements, .. }| {
-        let begun = origin.with_data(runtime, |data| match operation.is_lent() {
-            true => window.put_for_request(data, &elements),
-            false => window.put(data, &elements),
-        })?;
+        let completed_by = operation.completed_by();
+        let begun = origin.with_data(runtime, |data| window.put(data, &elements, completed_by))?;
         Ok((begun, Kind::Put))
     })
 }
@@ -230,11 +225,7 @@ fn put(operation: &Operation<'_>, origin: Origin<Sent>) -> c_int {
 fn get(operation: &Operation<'_>, origin: Origin<Received>) -> c_int {
     operation.begin(|Checked { runtime, window, elements, .. }| {
         let room = origin.room(runtime)?;
-        let begun = match operation.is_lent() {
-            true => window.get_for_request(&elements, room)?,
-            false => window.get(&elements, room)?,
-        };
-        Ok((begun, Kind::Get))
+        Ok((window.get(&elements, room, operation.completed_by())?, Kind::Get))
     })
 }
 
@@ -262,12 +253,13 @@ fn get_accumulate(
         };
         let room = result.room(runtime)?;
         let what = (operator, predefined);
-        let begun = window.get_accumulate(operands.payload(), &elements, what, room, operation.is_lent())?;
+        let begun =
+            window.get_accumulate(operands.payload(), &elements, what, room, operation.completed_by())?;
         Ok((begun, Kind::Get))
     })
 }
 
-/// As [`get_accumulate`], of one element of a predefined datatype (MPI 5.0 §12.3.4).
+/// Fetches one element of a predefined datatype, and combines it with the origin's (MPI 5.0 §12.3.4).
 fn fetch(operation: &Operation<'_>, origin: Origin<Sent>, result: Origin<Received>, op: MPI_Op) -> c_int {
     let is_derived = datatypes::predefined(origin.datatype).is_none() && origin.datatype != MPI_DATATYPE_NULL;
     if is_derived && operation.there.rank != MPI_PROC_NULL {
@@ -317,21 +309,23 @@ fn usual_bytes<B: Buffer>(origin: Origin<B>, there: There) -> Option<usize> {
 fn change_usual(
     (origin, result): (Sent, Received),
     there: There,
-    by: impl FnOnce(usize) -> Option<ElementChange<'static>>,
+    (change, compare): (Change, Sent),
     win: MPI_Win,
 ) -> Option<()> {
     let predefined = datatypes::predefined(there.datatype)?;
     let bytes = row_bytes(there.datatype, 1)?;
     let rank = Rank(u32::try_from(there.rank).ok()?);
-    let by = by(bytes)?;
-    let reads = matches!(by, ElementChange::Operator(Operator::NoOperation));
-    if !(result.is_plain() && (reads || origin.is_plain())) {
+    let reads = change == Change::Combine(Operator::NoOperation);
+    let compares = change == Change::CompareAndSwap;
+    if !(result.is_plain() && (reads || origin.is_plain()) && (!compares || compare.is_plain())) {
         return None;
     }
-    let operand = if reads { Payload::EMPTY } else { origin.payload(0, bytes) };
+    let given =
+        |is_given: bool, buffer: Sent| if is_given { buffer.payload(0, bytes) } else { Payload::EMPTY };
+    let operands = Given { operands: given(!reads, origin), compare: given(compares, compare) };
     state::usual_window(win, |window| {
         let element = (rank, there.displacement as i64);
-        window.change_reached(element, predefined, operand, by, &mut result.memory(0, bytes))
+        window.change_reached(element, (change, predefined), operands, &mut result.memory(0, bytes))
     })
 }
 
@@ -502,8 +496,8 @@ pub fn mpi_fetch_and_op(
     let there = There::new(target_rank, target_disp, 1, datatype);
     let origin = Origin::new(origin_addr, 1, datatype);
     let result = Origin::new(result_addr, 1, datatype);
-    let by = |_| operators::predefined(op).map(ElementChange::Operator);
-    match change_usual((origin_addr, result_addr), there, by, win) {
+    let change = operators::predefined(op).map(|operator| (Change::Combine(operator), Sent::NULL));
+    match change.and_then(|change| change_usual((origin_addr, result_addr), there, change, win)) {
         Some(()) => MPI_SUCCESS,
         None => fetch(&Operation::new("MPI_Fetch_and_op", win, there), origin, result, op),
     }
@@ -520,11 +514,10 @@ pub fn mpi_compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     let there = There::new(target_rank, target_disp, 1, datatype);
-    let by = |bytes| {
-        let is_compared = compare_addr.is_plain() && datatypes::predefined(datatype).is_some_and(is_compared);
-        is_compared.then(|| ElementChange::IfEqual(compare_addr.payload(0, bytes)))
-    };
-    if change_usual((origin_addr, result_addr), there, by, win).is_some() {
+    let change = (Change::CompareAndSwap, compare_addr);
+    if datatypes::predefined(datatype).is_some_and(is_compared)
+        && change_usual((origin_addr, result_addr), there, change, win).is_some()
+    {
         return MPI_SUCCESS;
     }
     let operation = Operation::new("MPI_Compare_and_swap", win, there);

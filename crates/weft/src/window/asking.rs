@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use fabric::{Heap, Payload};
+use fabric::{Heap, Payload, UserMemory};
 use job::error::{Class, Error, Result};
 use job::lock::lock;
-use messaging::{Data, Mode, Rank, Receiving, RequestId, Sending, Target};
+use messaging::{Mode, Rank, Receiving, RequestId, Sending, Target};
 
 use super::Window;
-use super::origin::{Begun, length, write};
+use super::origin::{Begun, CompletedBy};
 use super::protocol::{DATA, Ended, REQUEST, Request, answer_tag};
 use crate::memory::sending;
 
@@ -44,30 +44,18 @@ pub(super) enum UnderWay {
 }
 
 impl Window {
-    /// Sends a request, with data behind it.
-    pub(super) fn ask(&self, target: Rank, request: &Request, data: &[Data<'_>]) -> Result<()> {
-        let bytes = data.iter().map(|data| length(*data)).sum();
-        let message = message(request, bytes);
-        let mut at = message.bytes() - bytes;
-        for data in data {
-            write(*data, &mut message.memory().part(at, length(*data)));
-            at += length(*data);
-        }
-        self.send_request(target, message)
-    }
-
-    /// Sends a request, with a copy of data behind it.
-    pub(super) fn ask_copied(&self, target: Rank, request: &Request, data: &[Payload<'_>]) -> Result<()> {
-        let bytes = data.iter().map(Payload::bytes).sum();
-        let message = message(request, bytes);
-        let mut at = message.bytes() - bytes;
-        for data in data {
-            at += message.memory().write_at(at, *data);
-        }
-        self.send_request(target, message)
-    }
-
-    fn send_request(&self, target: Rank, message: Heap) -> Result<()> {
+    /// Sends a request, with `bytes` bytes of data behind it, which `write` writes.
+    pub(super) fn ask(
+        &self,
+        target: Rank,
+        request: &Request,
+        bytes: usize,
+        write: impl FnOnce(&mut UserMemory),
+    ) -> Result<()> {
+        let head = request.encode();
+        let message = Heap::new(head.len() + bytes);
+        message.memory().write_at(0, Payload::from(&head[..]));
+        write(&mut message.memory().part(head.len(), bytes));
         lock(&self.outstanding).entry(target).or_default().asked += 1;
         if let Sending::Pending(request) =
             self.comm.start_send(sending(&message), target, REQUEST, Mode::Standard)?
@@ -81,39 +69,38 @@ impl Window {
         lock(&self.outstanding).entry(target).or_default().under_way.push(one);
     }
 
+    /// Posts a receive for an answer, and sends the request, with data behind it, that is answered so.
+    fn ask_for(
+        &self,
+        target: Rank,
+        request: impl FnOnce(u32) -> Request,
+        (bytes, write): (usize, impl FnOnce(&mut UserMemory)),
+        into: Target,
+    ) -> Result<Receiving> {
+        let answer = self.answers.fetch_add(1, Ordering::Relaxed);
+        let receiving = self.comm.start_receive(into, Some(target), Some(answer_tag(answer)))?;
+        self.ask(target, &request(answer), bytes, write)?;
+        Ok(receiving)
+    }
+
+    /// Asks for something that is fetched, into `into`.
     pub(super) fn ask_and_receive(
         &self,
         target: Rank,
         request: impl FnOnce(u32) -> Request,
-        data: &[Data<'_>],
+        data: (usize, impl FnOnce(&mut UserMemory)),
         into: Target,
-        is_lent: bool,
+        completed_by: CompletedBy,
     ) -> Result<Begun> {
-        let answer = self.answers.fetch_add(1, Ordering::Relaxed);
-        let receiving = self.comm.start_receive(into, Some(target), Some(answer_tag(answer)))?;
-        self.ask(target, &request(answer), data)?;
-        self.received_later(target, receiving, is_lent)
-    }
-
-    pub(super) fn ask_and_receive_copied(
-        &self,
-        target: Rank,
-        request: impl FnOnce(u32) -> Request,
-        data: &[Payload<'_>],
-        into: Target,
-        is_lent: bool,
-    ) -> Result<Begun> {
-        let answer = self.answers.fetch_add(1, Ordering::Relaxed);
-        let receiving = self.comm.start_receive(into, Some(target), Some(answer_tag(answer)))?;
-        self.ask_copied(target, &request(answer), data)?;
-        self.received_later(target, receiving, is_lent)
-    }
-
-    fn received_later(&self, target: Rank, receiving: Receiving, is_lent: bool) -> Result<Begun> {
-        match receiving {
+        match self.ask_for(target, request, data, into)? {
             Receiving::Pending(request) => {
-                let own = UnderWay::Receive(request);
-                self.note(target, if is_lent { UnderWay::Lent(request) } else { own });
+                self.note(
+                    target,
+                    match completed_by {
+                        CompletedBy::Synchronization => UnderWay::Receive(request),
+                        CompletedBy::Request => UnderWay::Lent(request),
+                    },
+                );
                 Ok(Begun::Underway(request))
             }
             Receiving::Done(outcome) => {
@@ -175,9 +162,7 @@ impl Window {
     /// Sends a request that is answered when it is done.
     pub(super) fn ask_for_end(&self, target: Rank, request: impl FnOnce(u32) -> Request) -> Result<Ending> {
         let room = Heap::new(1);
-        let answer = self.answers.fetch_add(1, Ordering::Relaxed);
-        let receiving = self.comm.start_receive(room.memory(), Some(target), Some(answer_tag(answer)))?;
-        self.ask_copied(target, &request(answer), &[])?;
+        let receiving = self.ask_for(target, request, (0, |_: &mut UserMemory| {}), room.memory().into())?;
         let asked = lock(&self.outstanding).get(&target).map_or(0, |outstanding| outstanding.asked);
         Ok(Ending { room, receiving, asked })
     }
@@ -210,12 +195,4 @@ impl Window {
         Err(Error::new(Class::RmaRange, what)
             .remedy("attach the memory before others use it, and look at displacements"))
     }
-}
-
-/// A request with room for data behind it.
-fn message(request: &Request, bytes: usize) -> Heap {
-    let head = request.encode();
-    let heap = Heap::new(head.len() + bytes);
-    heap.memory().write_at(0, Payload::from(&head[..]));
-    heap
 }

@@ -1,8 +1,7 @@
 //! Where the elements of an operation stand at its target: offsets and lengths in bytes.
 
 use datatype::{Datatype, each_block};
-use fabric::{Payload, UserMemory};
-use job::error::{Class, Error};
+use job::error::{Class, Error, Result};
 
 /// Blocks of a target's memory, in packed order. Offsets count from the beginning of the window's memory
 /// there, or are addresses where that is attached.
@@ -32,7 +31,7 @@ impl Blocks {
     /// # Errors
     /// [`Class::Count`] where the elements are too many, [`Class::RmaRange`] where they begin before the
     /// beginning.
-    pub(super) fn of(datatype: &Datatype, count: i64, start: i64) -> job::error::Result<Blocks> {
+    pub(super) fn of(datatype: &Datatype, count: i64, start: i64) -> Result<Blocks> {
         if let Some(bytes) = datatype.row_bytes(count) {
             return Ok(Blocks::One(Block { at: offset(Some(start))?, bytes: bytes as u64 }));
         }
@@ -76,38 +75,9 @@ impl Blocks {
     }
 }
 
-fn offset(at: Option<i64>) -> job::error::Result<u64> {
+fn offset(at: Option<i64>) -> Result<u64> {
     let wrong = || Error::new(Class::RmaRange, "the target's elements begin before its memory does");
     at.and_then(|at| u64::try_from(at).ok()).ok_or_else(wrong)
-}
-
-/// Writes packed bytes to blocks, as far as `write` succeeds; it writes bytes to a block.
-pub(super) fn spread<E>(
-    packed: Payload<'_>,
-    blocks: &[Block],
-    mut write: impl FnMut(Block, Payload<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut done = 0;
-    for block in blocks {
-        write(*block, packed.part(done, block.bytes as usize))?;
-        done += block.bytes as usize;
-    }
-    Ok(())
-}
-
-/// Packs what stands in blocks into `packed`, which is as long as all of them, as far as `read` succeeds; it
-/// reads a block into memory.
-pub(super) fn collect<E>(
-    packed: &mut UserMemory,
-    blocks: &[Block],
-    mut read: impl FnMut(Block, &mut UserMemory) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut done = 0;
-    for block in blocks {
-        read(*block, &mut packed.part(done, block.bytes as usize))?;
-        done += block.bytes as usize;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use job::fabrics::{Common, PeerMemory};
 use job::lock::lock;
 use messaging::Rank;
 
-use super::blocks::{Block, collect, spread};
+use super::blocks::Block;
 use super::places::Places;
 use super::words::{WORDS, WORDS_BYTES, Words};
 use super::{Extent, Flavor};
@@ -123,7 +123,14 @@ impl Exposure {
             Ok(peer) if blocks.len() > 1 => {
                 peer.read_blocks(&lengths(blocks), packed).map_err(Unreached::Refused)
             }
-            _ => collect(packed, blocks, |block, into| self.read(target, block, into)),
+            _ => {
+                let mut done = 0;
+                for block in blocks {
+                    self.read(target, *block, &mut packed.part(done, block.bytes as usize))?;
+                    done += block.bytes as usize;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -139,7 +146,14 @@ impl Exposure {
             Ok(peer) if blocks.len() > 1 => {
                 peer.write_blocks(&lengths(blocks), packed).map_err(Unreached::Refused)
             }
-            _ => spread(packed, blocks, |block, from| self.write(target, block, from)),
+            _ => {
+                let mut done = 0;
+                for block in blocks {
+                    self.write(target, *block, packed.part(done, block.bytes as usize))?;
+                    done += block.bytes as usize;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -48,7 +48,9 @@ fn long() -> &'static Datatype {
 fn get(window: &Window, from: Rank, at: i64, count: usize) -> Vec<i64> {
     let room = Heap::new(8 * count);
     let elements = window.elements(from, at, count as i64, long()).unwrap();
-    if let Begun::Underway(_) = window.get(&elements, Target::from(room.memory())).unwrap() {
+    if let Begun::Underway(_) =
+        window.get(&elements, Target::from(room.memory()), CompletedBy::Synchronization).unwrap()
+    {
         window.flush(Some(from)).unwrap();
     }
     values(&room)
@@ -69,7 +71,7 @@ fn what_is_put_is_there_in_the_next_epoch() {
                     .collect();
                 for (to, data) in (0..).zip(&data) {
                     let elements = window.elements(Rank(to), 3000 * here, count, long()).unwrap();
-                    window.put(Data::Row(sending(data)), &elements).unwrap();
+                    window.put(Data::Row(sending(data)), &elements, CompletedBy::Synchronization).unwrap();
                 }
                 window.fence().unwrap();
                 window.lock_all().unwrap();
@@ -100,7 +102,9 @@ fn accumulates_are_atomic() {
                 let before = Heap::new(8);
                 let what = (Operator::Sum, Predefined::Int64);
                 let room = Target::from(before.memory());
-                window.get_accumulate(one.payload(), &elements, what, room, false).unwrap();
+                window
+                    .get_accumulate(one.payload(), &elements, what, room, CompletedBy::Synchronization)
+                    .unwrap();
                 window.flush(Some(Rank(0))).unwrap();
                 fetched.push(values(&before)[0]);
                 // Bytes have no atomics of their own.
@@ -132,7 +136,7 @@ fn who_locks_exclusively_is_alone() {
                 window.lock(target, LockKind::Exclusive, false).unwrap();
                 let value = packed(&[get(&window, target, 5, 1)[0] + 1]);
                 let elements = window.elements(target, 5, 1, long()).unwrap();
-                window.put(Data::Row(sending(&value)), &elements).unwrap();
+                window.put(Data::Row(sending(&value)), &elements, CompletedBy::Synchronization).unwrap();
                 window.unlock(target).unwrap();
             }
             session.world().barrier().unwrap();
@@ -160,7 +164,7 @@ fn groups_post_and_start() {
                 for by in 1..4 {
                     let to = Rank((here + by) % 4);
                     let elements = window.elements(to, i64::from(here), 1, long()).unwrap();
-                    window.put(Data::Row(sending(&value)), &elements).unwrap();
+                    window.put(Data::Row(sending(&value)), &elements, CompletedBy::Synchronization).unwrap();
                 }
                 let alone = window.elements(Rank(here), 0, 1, long()).unwrap_err();
                 assert_eq!(alone.class, Class::RmaSync, "its own rank is not in the group");
@@ -204,11 +208,14 @@ fn nothing_is_written_outside() {
         dynamic.lock_all().unwrap();
         let (one, to) = (packed(&[1]), Rank(1 - dynamic.rank().0));
         let elements = dynamic.elements(to, 64, 1, long()).unwrap();
-        dynamic.put(Data::Row(sending(&one)), &elements).unwrap();
+        dynamic.put(Data::Row(sending(&one)), &elements, CompletedBy::Synchronization).unwrap();
         assert_eq!(dynamic.flush(Some(to)).unwrap_err().class, Class::RmaRange);
         dynamic.flush(Some(to)).expect("it is told once");
         let own = dynamic.elements(dynamic.rank(), 64, 1, long()).unwrap();
-        assert_eq!(dynamic.put(Data::Row(sending(&one)), &own).unwrap_err().class, Class::RmaRange);
+        assert_eq!(
+            dynamic.put(Data::Row(sending(&one)), &own, CompletedBy::Synchronization).unwrap_err().class,
+            Class::RmaRange
+        );
         dynamic.unlock_all().unwrap();
         dynamic.free().unwrap();
     });
@@ -231,9 +238,9 @@ fn operations_with_requests_end_with_them_or_with_a_flush() {
                 failure.is_none()
             }
         };
-        assert!(ended(window.put_for_request(Data::Row(sending(&data)), &elements).unwrap()));
+        assert!(ended(window.put(Data::Row(sending(&data)), &elements, CompletedBy::Request).unwrap()));
         window.flush(Some(to)).unwrap();
-        let begun = window.get_for_request(&elements, Target::from(room.memory())).unwrap();
+        let begun = window.get(&elements, Target::from(room.memory()), CompletedBy::Request).unwrap();
         window.flush(Some(to)).unwrap();
         assert!(values(&room) == values(&data), "the flush has waited for the get");
         assert!(ended(begun));
@@ -256,7 +263,9 @@ fn a_target_that_computes_is_served() {
                 let elements = |window: &Window| window.elements(Rank(1), 0, 3000, long()).unwrap();
                 for _ in 0..20 {
                     window.lock(Rank(1), LockKind::Exclusive, false).unwrap();
-                    window.put(Data::Row(sending(&data)), &elements(&window)).unwrap();
+                    window
+                        .put(Data::Row(sending(&data)), &elements(&window), CompletedBy::Synchronization)
+                        .unwrap();
                     window.flush(Some(Rank(1))).unwrap();
                     assert_eq!(get(&window, Rank(1), 2999, 1), [7]);
                     window.unlock(Rank(1)).unwrap();

@@ -32,13 +32,13 @@ impl TargetElements {
     }
 }
 
-/// How an element of a member's memory is changed.
-#[derive(Clone, Copy, Debug)]
-pub enum ElementChange<'a> {
-    /// Combined with the operand.
-    Operator(Operator),
-    /// The operand takes its place, where it equals this one.
-    IfEqual(Payload<'a>),
+/// Who waits for the end of an operation at its origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompletedBy {
+    /// The end of the epoch, or a flush.
+    Synchronization,
+    /// The caller, who takes the outcome of the request that it is given. A flush waits all the same.
+    Request,
 }
 
 /// How far an operation is when the call that begins it returns.
@@ -122,24 +122,18 @@ impl Window {
         Some(Block { at, bytes: bytes as u64 })
     }
 
-    /// Changes one element of a member's memory where [`Window::reach`] finds it, as
-    /// [`Window::get_accumulate`] or, with `compare`, [`Window::compare_and_swap`] does. `None`: nothing has
-    /// happened.
+    /// Changes one element of a member's memory where [`Window::reach`] finds it, and fetches what it was
+    /// before. `None`: nothing has happened.
     #[inline]
     pub fn change_reached(
         &self,
         (rank, displacement): (Rank, i64),
-        predefined: Predefined,
-        operand: Payload<'_>,
-        by: ElementChange<'_>,
+        (change, predefined): (Change, Predefined),
+        Operands { operands: operand, compare }: Operands<'_>,
         before: &mut UserMemory,
     ) -> Option<()> {
         let block = self.reached_block(rank, displacement, predefined.size() as usize)?;
         self.exposure.block(rank, block)?;
-        let (change, compare) = match by {
-            ElementChange::Operator(operator) => (Change::Combine(operator), Payload::EMPTY),
-            ElementChange::IfEqual(compare) => (Change::CompareAndSwap, compare),
-        };
         let blocks = std::slice::from_ref(&block);
         let (target, by) = (rank, self.rank());
         let update = Update { change, predefined, target, blocks, by, operand, compare };
@@ -232,20 +226,7 @@ impl Window {
     /// # Errors
     /// [`Class::Argument`] where the lengths differ; a member that is lost.
     #[inline]
-    pub fn put(&self, data: Data<'_>, to: &TargetElements) -> Result<Begun> {
-        self.put_as(data, to, false)
-    }
-
-    /// As [`Window::put`], for a caller that takes the outcome of the request in the answer by itself.
-    ///
-    /// # Errors
-    /// As for [`Window::put`].
-    pub fn put_for_request(&self, data: Data<'_>, to: &TargetElements) -> Result<Begun> {
-        self.put_as(data, to, true)
-    }
-
-    #[inline]
-    fn put_as(&self, data: Data<'_>, to: &TargetElements, is_lent: bool) -> Result<Begun> {
+    pub fn put(&self, data: Data<'_>, to: &TargetElements, completed_by: CompletedBy) -> Result<Begun> {
         self.check_length(to, length(data))?;
         if self.reached(to)? {
             match (data, &to.blocks) {
@@ -263,26 +244,36 @@ impl Window {
             }
             return Ok(Begun::Locally);
         }
-        self.put_by_messages(data, to, is_lent)
+        self.put_by_messages(data, to, completed_by)
     }
 
     #[inline(never)]
-    fn put_by_messages(&self, data: Data<'_>, to: &TargetElements, is_lent: bool) -> Result<Begun> {
+    fn put_by_messages(
+        &self,
+        data: Data<'_>,
+        to: &TargetElements,
+        completed_by: CompletedBy,
+    ) -> Result<Begun> {
         match &to.blocks {
             Blocks::One(block) if to.bytes > IN_REQUEST_BYTES_MAX => {
-                self.ask(to.rank, &Request::PutData { block: *block }, &[])?;
+                self.ask(to.rank, &Request::PutData { block: *block }, 0, |_| {})?;
                 match self.comm.start_send(data, to.rank, DATA, Mode::Standard)? {
                     Sending::Done => Ok(Begun::Locally),
                     Sending::Pending(request) => {
-                        let send = UnderWay::Send(request, None);
-                        self.note(to.rank, if is_lent { UnderWay::Lent(request) } else { send });
+                        self.note(
+                            to.rank,
+                            match completed_by {
+                                CompletedBy::Synchronization => UnderWay::Send(request, None),
+                                CompletedBy::Request => UnderWay::Lent(request),
+                            },
+                        );
                         Ok(Begun::Underway(request))
                     }
                 }
             }
             blocks => {
                 let request = Request::Put { blocks: blocks.list().to_vec() };
-                self.ask(to.rank, &request, &[data])?;
+                self.ask(to.rank, &request, to.bytes, |memory| write(data, memory))?;
                 Ok(Begun::Locally)
             }
         }
@@ -291,22 +282,9 @@ impl Window {
     /// Reads from a member's memory (MPI 5.0 §12.3.2).
     ///
     /// # Errors
-    /// As for [`Window::put`].
+    /// [`Class::Argument`] where the lengths differ; a member that is lost.
     #[inline]
-    pub fn get(&self, from: &TargetElements, into: Target) -> Result<Begun> {
-        self.get_as(from, into, false)
-    }
-
-    /// As [`Window::get`], for a caller that takes the outcome of the request in the answer by itself.
-    ///
-    /// # Errors
-    /// As for [`Window::put`].
-    pub fn get_for_request(&self, from: &TargetElements, into: Target) -> Result<Begun> {
-        self.get_as(from, into, true)
-    }
-
-    #[inline]
-    fn get_as(&self, from: &TargetElements, mut into: Target, is_lent: bool) -> Result<Begun> {
+    pub fn get(&self, from: &TargetElements, mut into: Target, completed_by: CompletedBy) -> Result<Begun> {
         self.check_length(from, into.bytes())?;
         if self.reached(from)? {
             let unreached = |why| self.unreached(from.rank, why);
@@ -322,14 +300,16 @@ impl Window {
             return Ok(Begun::Locally);
         }
         let blocks = from.blocks.list().to_vec();
-        self.ask_and_receive(from.rank, |answer| Request::Get { blocks, answer }, &[], into, is_lent)
+        let request = |answer| Request::Get { blocks, answer };
+        self.ask_and_receive(from.rank, request, (0, |_: &mut UserMemory| {}), into, completed_by)
     }
 
     /// Combines elements of a member's memory with packed operands (MPI 5.0 §12.3.4). The operands are free
     /// when this returns.
     ///
     /// # Errors
-    /// [`Class::Operator`] where the operator does not take them; otherwise as for [`Window::put`].
+    /// [`Class::Operator`] where the operator does not take them; [`Class::Argument`] where the lengths
+    /// differ; a member that is lost.
     #[inline]
     pub fn accumulate(
         &self,
@@ -342,11 +322,12 @@ impl Window {
         self.update(Operands { operands, compare: Payload::EMPTY }, to, (change, predefined), None).map(drop)
     }
 
-    /// As [`Window::accumulate`], and fetches what the elements were before (MPI 5.0 §12.3.4). No operands
-    /// are looked at for [`Operator::NoOperation`].
+    /// Combines elements of a member's memory with packed operands, and fetches what the elements were before
+    /// (MPI 5.0 §12.3.4). No operands are looked at for [`Operator::NoOperation`].
     ///
     /// # Errors
-    /// As for [`Window::accumulate`].
+    /// [`Class::Operator`] where the operator does not take them; [`Class::Argument`] where the lengths
+    /// differ; a member that is lost.
     #[inline]
     pub fn get_accumulate(
         &self,
@@ -354,7 +335,7 @@ impl Window {
         to: &TargetElements,
         (operator, predefined): (Operator, Predefined),
         before: Target,
-        is_lent: bool,
+        completed_by: CompletedBy,
     ) -> Result<Begun> {
         let operands = if operator == Operator::NoOperation { Payload::EMPTY } else { operands };
         if operator != Operator::NoOperation {
@@ -362,14 +343,14 @@ impl Window {
         }
         self.check_length(to, before.bytes())?;
         let operands = Operands { operands, compare: Payload::EMPTY };
-        self.update(operands, to, (Change::Combine(operator), predefined), Some((before, is_lent)))
+        self.update(operands, to, (Change::Combine(operator), predefined), Some((before, completed_by)))
     }
 
     /// Writes `operand` where the element of a member's memory equals `compare`, and fetches what it was
     /// (MPI 5.0 §12.3.4).
     ///
     /// # Errors
-    /// As for [`Window::put`].
+    /// [`Class::Argument`] where the lengths differ; a member that is lost.
     #[inline]
     pub fn compare_and_swap(
         &self,
@@ -382,7 +363,12 @@ impl Window {
         self.check_length(to, operand.bytes())?;
         self.check_length(to, compare.bytes())?;
         let operands = Operands { operands: operand, compare };
-        self.update(operands, to, (Change::CompareAndSwap, predefined), Some((before, false)))
+        self.update(
+            operands,
+            to,
+            (Change::CompareAndSwap, predefined),
+            Some((before, CompletedBy::Synchronization)),
+        )
     }
 
     #[inline]
@@ -391,7 +377,7 @@ impl Window {
         Operands { operands, compare }: Operands<'_>,
         to: &TargetElements,
         (change, predefined): (Change, Predefined),
-        before: Option<(Target, bool)>,
+        before: Option<(Target, CompletedBy)>,
     ) -> Result<Begun> {
         let (target, by) = (to.rank, self.rank());
         let update =
@@ -416,19 +402,20 @@ impl Window {
             return applied.map(|()| Begun::Locally).map_err(|why| self.unreached(target, why));
         }
         let blocks = to.blocks.list().to_vec();
-        let data = [compare, operands];
+        let bytes = compare.bytes() + operands.bytes();
+        let write = |memory: &mut UserMemory| {
+            let at = memory.write_at(0, compare);
+            memory.write_at(at, operands);
+        };
         match before {
             None => {
-                self.ask_copied(
-                    target,
-                    &Request::Update { blocks, change, predefined, answer: None },
-                    &data,
-                )?;
+                let request = Request::Update { blocks, change, predefined, answer: None };
+                self.ask(target, &request, bytes, write)?;
                 Ok(Begun::Locally)
             }
-            Some((into, is_lent)) => {
+            Some((into, completed_by)) => {
                 let request = |answer| Request::Update { blocks, change, predefined, answer: Some(answer) };
-                self.ask_and_receive_copied(target, request, &data, into, is_lent)
+                self.ask_and_receive(target, request, (bytes, write), into, completed_by)
             }
         }
     }
@@ -447,20 +434,23 @@ impl Window {
     }
 }
 
-/// What an accumulate is given.
-struct Operands<'a> {
-    operands: Payload<'a>,
-    compare: Payload<'a>,
+/// What the origin of an accumulate gives: packed elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// What the elements there are combined with; none for [`Operator::NoOperation`].
+    pub operands: Payload<'a>,
+    /// What they are compared with, for [`Change::CompareAndSwap`]; else none.
+    pub compare: Payload<'a>,
 }
 
-pub(super) fn length(data: Data<'_>) -> usize {
+fn length(data: Data<'_>) -> usize {
     match data {
         Data::Row(payload) | Data::Signed(payload, _) => payload.bytes(),
         Data::Apart(gather) => gather.bytes(),
     }
 }
 
-pub(super) fn write(data: Data<'_>, into: &mut UserMemory) {
+fn write(data: Data<'_>, into: &mut UserMemory) {
     match data {
         Data::Row(payload) | Data::Signed(payload, _) => _ = into.write_at(0, payload),
         Data::Apart(gather) => gather.gather(0, into),

@@ -161,12 +161,10 @@ impl Server {
             Request::Put { blocks } => {
                 let is_inside = self.are_inside(blocks);
                 let bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
-                if !is_inside || bytes != data.bytes() as u64 {
-                    origin.went_wrong(if is_inside { Ended::Unsound } else { Ended::Outside });
-                } else {
-                    if self.exposure.spread(here, blocks, data).is_err() {
-                        origin.went_wrong(Ended::Outside);
-                    }
+                if is_inside && bytes != data.bytes() as u64 {
+                    origin.went_wrong(Ended::Unsound);
+                } else if !is_inside || self.exposure.spread(here, blocks, data).is_err() {
+                    origin.went_wrong(Ended::Outside);
                 }
             }
             Request::PutData { block } => self.receive_data(engine, from, origin, *block),

@@ -91,15 +91,12 @@ impl Founding {
         Ok(Memory::Shared { common: self.common(bytes)?, places, flavor })
     }
 
-    /// Memory of the program's that all members reach by calls of the kernel, and words that they share; the
-    /// memory itself where not all of them do. The answer is of one kind at all members.
-    pub(super) fn reach_foreign(
-        &self,
-        memory: UserMemory,
-    ) -> Result<std::result::Result<Memory, UserMemory>> {
+    /// Memory of the program's, which all members reach by calls of the kernel where each of them can, with
+    /// words that they share. The answer is of one kind at all members.
+    pub(super) fn given(&self, memory: UserMemory) -> Result<Memory> {
         let comm = &self.comm;
         if comm.size() == 1 || comm.has_blanks() || check_node(comm).is_err() {
-            return Ok(Err(memory));
+            return Ok(Memory::Given(Mutex::new(memory)));
         }
         let offered = OfferedMemory::new(memory.start());
         let cards = comm.all_gather_segments(&offered.card())?;
@@ -110,13 +107,14 @@ impl Founding {
             && members.as_ref().is_some_and(|members| members.iter().all(|(_, is_open)| *is_open));
         let are_all = comm.all_reduce(&[i64::from(is_open)], Operator::Min)?[0] == 1;
         drop(offered);
-        let Some(members) = members.filter(|_| are_all) else { return Ok(Err(memory)) };
+        let own = Mutex::new(memory);
+        let Some(members) = members.filter(|_| are_all) else { return Ok(Memory::Given(own)) };
         match self.common(WORDS_BYTES * comm.size() as usize) {
             Ok(words) => {
                 let members = members.into_iter().map(|(member, _)| member).collect();
-                Ok(Ok(Memory::Foreign { own: Mutex::new(memory), words, members }))
+                Ok(Memory::Foreign { own, words, members })
             }
-            Err(_) => Ok(Err(memory)),
+            Err(_) => Ok(Memory::Given(own)),
         }
     }
 

@@ -392,8 +392,7 @@ impl Window {
         }
     }
 
-    /// Sees to it that no epoch is open but what a fence has begun; `why` says in the error what cannot be
-    /// done where one is.
+    /// Sees to it that no epoch is open but what a fence has begun, so that the window can be freed.
     ///
     /// # Errors
     /// [`Class::RmaSync`].

@@ -14,9 +14,9 @@ use messaging::Rank;
 use super::blocks::Block;
 use super::exposure::{Exposure, Unreached};
 
-/// What happens to each element.
+/// What an accumulate does with each element of the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Change {
+pub enum Change {
     /// It is combined with one of the origin's.
     Combine(Operator),
     /// It becomes one of the origin's, where it has the value that the origin compares it with.
