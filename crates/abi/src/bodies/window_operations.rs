@@ -284,7 +284,8 @@ fn put_usual(origin: Origin<Sent>, there: There, win: MPI_Win) -> Option<()> {
     })
 }
 
-/// Reads from a member's memory that this process loads from, as [`put_usual`] writes.
+/// Reads from a member's memory that this process loads from, where nothing is unusual. `None`: nothing has
+/// happened.
 #[inline(always)]
 fn get_usual(origin: Origin<Received>, there: There, win: MPI_Win) -> Option<()> {
     let bytes = usual_bytes(origin, there)?;
@@ -304,7 +305,8 @@ fn usual_bytes<B: Buffer>(origin: Origin<B>, there: There) -> Option<usize> {
     is_usual.then_some(bytes)
 }
 
-/// Changes one element of a member's memory that this process reaches, as [`put_usual`] writes.
+/// Changes one element of a member's memory that this process loads and stores, where nothing is unusual.
+/// `None`: nothing has happened.
 #[inline(always)]
 fn change_usual(
     (origin, result): (Sent, Received),

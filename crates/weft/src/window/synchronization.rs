@@ -31,10 +31,12 @@ impl Window {
         self.fence_with(FencePromises::default())
     }
 
-    /// As [`Window::fence`], with promises.
+    /// Completes the operations that all members have begun since the last fence, as far as `promises` leave
+    /// any, and begins an epoch in which every member may use the memory of all (MPI 5.0 §12.5.1).
+    /// Collective.
     ///
     /// # Errors
-    /// As for [`Window::fence`].
+    /// [`Class::RmaSync`] in an epoch of another kind; an operation that failed; a lost member.
     pub fn fence_with(&self, promises: FencePromises) -> Result<()> {
         self.epochs.hold().check_fence().map_err(|why| self.out_of_epoch(why))?;
         let done = if promises.none_before { Ok(()) } else { self.complete_there(&self.unheard()) };
@@ -122,7 +124,7 @@ impl Window {
     /// over (MPI 5.0 §12.5.2).
     ///
     /// # Errors
-    /// As for [`Window::wait`].
+    /// [`Class::RmaSync`] where there is no such epoch; a lost member.
     pub fn test(&self) -> Result<bool> {
         let mut origins = std::mem::take(self.epochs.hold().posted().map_err(|why| self.out_of_epoch(why))?);
         let mut done = Ok(());
@@ -229,10 +231,11 @@ impl Window {
         self.lock_all_with(false)
     }
 
-    /// As [`Window::lock_all`]; `is_unchecked`: the program has promised that nobody has an exclusive lock.
+    /// Begins an epoch in which this process uses the memory of all members, and others too (MPI 5.0
+    /// §12.5.3). `is_unchecked`: the program has promised that nobody has an exclusive lock.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`].
+    /// [`Class::RmaSync`] where a member is locked already; a lost member.
     pub fn lock_all_with(&self, is_unchecked: bool) -> Result<()> {
         self.epochs.hold().check_lock_all().map_err(|why| self.out_of_epoch(why))?;
         let keeper = self.keeper();
@@ -281,8 +284,8 @@ impl Window {
         Ok(())
     }
 
-    /// As [`Window::flush`], where all operations are loads and stores, which only have to be ordered.
-    /// `None`: nothing has happened.
+    /// Completes this process's operations with a member where all of them are loads and stores, which only
+    /// have to be ordered. `None`: nothing has happened.
     #[inline(always)]
     #[must_use]
     pub fn flush_reached(&self, rank: Rank) -> Option<()> {
@@ -298,7 +301,9 @@ impl Window {
     /// (MPI 5.0 §12.5.4).
     ///
     /// # Errors
-    /// As for [`Window::flush`].
+    /// [`Class::Rank`], also for a blank one where that is an error for messages
+    /// ([`crate::BlankPartner::Error`]); [`Class::RmaSync`] where the member is not locked; an operation that
+    /// failed; a lost member.
     pub fn flush_local(&self, rank: Option<Rank>) -> Result<()> {
         self.check_flush(rank)?;
         if self.service.is_some() {
