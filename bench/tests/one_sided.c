@@ -1,4 +1,5 @@
 // ranks: 1 2 3 5 8
+// nodes: 2
 // Puts, gets and accumulates of every kind, with requests and large counts, from each rank to each in windows of every
 // flavor, within epochs of every kind. What is written tells its origin, target, round and place; buffers of the origin
 // are spoiled as soon as they are its own again. (MPI 5.0, sections 12.3 and 12.5)

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 5 8
+// nodes: 2
 // What is atomic and what has an order: all ranks change the same elements at once and none of it is lost, locks keep
 // others out, accumulates of one origin come in their order, and what was flushed is there for all.
 // (MPI 5.0, sections 12.3.4, 12.5 and 12.7)

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 5
+// nodes: 2
 // Misuse of one-sided communication: calls that fit no epoch, and places outside of a window, are refused with the
 // right class, change nothing, and leave the window as it was. (MPI 5.0, sections 12.3, 12.5 and 12.6)
 #include "one_sided.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 5 8
+// nodes: 2
 // Random programs of puts, gets and accumulates of all ranks, within epochs of all kinds, in windows of all flavors,
 // with layouts on both sides. No two of them conflict: a place belongs to an origin, or to all who add or who read.
 // Every rank draws the same programs from their seed, and plays them on a model of all memory, which it holds its own

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 5 8
+// nodes: 2
 // Derived datatypes on both sides of one-sided operations: every layout of some ints with every other one, records of
 // several types, displacement units and sizes that differ from rank to rank, no elements at all, and MPI_PROC_NULL.
 // (MPI 5.0, sections 12.2.1 and 12.3)

@@ -39,6 +39,7 @@ use epochs::Epochs;
 pub use epochs::LockKind;
 use exposure::{Exposure, Memory};
 pub use origin::{Begun, CompletedBy, Operands, TargetElements};
+use places::Sharers;
 #[cfg(feature = "fuzzing")]
 pub use protocol::fuzz_window_request;
 use server::{Server, Service};
@@ -119,9 +120,11 @@ impl Window {
     pub fn create(comm: &Communicator, memory: UserMemory, unit: usize) -> Result<Window> {
         let extent = Extent { bytes: memory.bytes(), unit };
         let founding = Founding::begin(comm, extent)?;
-        let alike = founding.agree(extent, None)?;
-        let memory = founding.given(memory)?;
-        founding.window(extent, alike, memory)
+        let memory = match founding.node()? {
+            Some((node, sharers)) => (node.given(memory)?, sharers),
+            None => (Memory::Given(Mutex::new(memory)), Sharers::All),
+        };
+        founding.conclude(extent, Ok(memory))
     }
 
     /// A window on memory that the library allocates (MPI 5.0 §12.2.2), where the other processes of the node
@@ -146,16 +149,14 @@ impl Window {
         let layout = Layout::from_size_align(extent.bytes.max(1), alignment_bytes)
             .map_err(|_| Error::new(Class::Size, format!("the size is {} bytes", extent.bytes)))?;
         let founding = Founding::begin(comm, extent)?;
-        if shared::check_node(comm).is_ok() {
-            let alike = founding.agree(extent, None)?;
-            let shared = founding.share(extent, alike, alignment_bytes.max(PAGE_BYTES), Flavor::Allocate);
-            if let Ok(memory) = shared {
-                return founding.window(extent, alike, memory);
-            }
-            // The members could not share memory: that is no reason to have none.
+        if let Some((node, sharers)) = founding.node()?
+            && let Ok(memory) = node.share(extent, alignment_bytes.max(PAGE_BYTES), Flavor::Allocate)
+        {
+            return founding.conclude(extent, Ok((memory, sharers)));
         }
+        // Where the processes of a node cannot share memory, each of them has memory of its own.
         let allocation = Allocation::new(layout, comm.process().shared_heap());
-        founding.conclude(extent, allocation.map(Memory::Allocated))
+        founding.conclude(extent, allocation.map(|allocation| (Memory::Allocated(allocation), Sharers::All)))
     }
 
     /// A window without memory, which is attached later (MPI 5.0 §12.2.4). Displacements are addresses.
@@ -166,7 +167,7 @@ impl Window {
     pub fn create_dynamic(comm: &Communicator) -> Result<Window> {
         let extent = Extent { bytes: 0, unit: 1 };
         let founding = Founding::begin(comm, extent)?;
-        founding.conclude(extent, Ok(Memory::Attached(Mutex::default())))
+        founding.conclude(extent, Ok((Memory::Attached(Mutex::default()), Sharers::All)))
     }
 
     /// How the window came to its memory.
@@ -200,14 +201,11 @@ impl Window {
 
     /// How much a member has in it; none where memory is attached.
     fn extent_of(&self, rank: Rank) -> Option<Extent> {
-        match &self.exposure.memory {
-            Memory::Attached(_) => None,
-            Memory::Shared { places, .. } => places.of(rank).map(|place| place.extent),
-            Memory::Given(_) | Memory::Allocated(_) | Memory::Foreign { .. } => {
-                let listed = || self.extents.as_ref()?.get(rank.0 as usize).copied();
-                self.alike.or_else(listed)
-            }
+        if matches!(self.exposure.memory, Memory::Attached(_)) {
+            return None;
         }
+        let listed = || self.extents.as_ref()?.get(rank.0 as usize).copied();
+        self.alike.or_else(|| self.exposure.shared_extent(rank)).or_else(listed)
     }
 
     /// How much every member has in it, where that is the same.
@@ -235,9 +233,8 @@ impl Window {
             Memory::Attached(_) => {
                 Err(self.wrong_flavor("memory of a dynamic window is nobody's but its owner's"))
             }
-            Memory::Shared { common, places, .. } => {
-                let place = places.of(rank.unwrap_or_else(|| places.first()));
-                Ok(place.map(|place| (common.start().wrapping_add(place.offset), place.extent)))
+            Memory::Shared { .. } => {
+                Ok(rank.or_else(|| self.exposure.first()).and_then(|rank| self.exposure.mapped(rank)))
             }
             // The first member may be another one, whose memory is out of reach.
             Memory::Given(_) | Memory::Allocated(_) | Memory::Foreign { .. } => {
@@ -415,18 +412,18 @@ impl Founding {
         Ok(Founding { comm: comm.duplicate_bare(WINDOW)? })
     }
 
-    /// Tells all members whether this one has its memory, and what it has. One of them that fails fails all.
-    fn conclude(self, extent: Extent, memory: Result<Memory>) -> Result<Window> {
+    /// Tells all members whether this one has its memory, and what it has, and makes the window. One member
+    /// that fails fails all.
+    fn conclude(self, extent: Extent, memory: Result<(Memory, Sharers)>) -> Result<Window> {
         let alike = self.agree(extent, memory.as_ref().err())?;
-        self.window(extent, alike, memory?)
-    }
-
-    fn window(self, extent: Extent, alike: Option<Extent>, memory: Memory) -> Result<Window> {
+        let (memory, sharers) = memory?;
         let Founding { comm } = self;
-        let is_shared = matches!(memory, Memory::Shared { .. });
-        let is_listed = alike.is_none() && !is_shared && !matches!(memory, Memory::Attached(_));
+        let is_attached = matches!(memory, Memory::Attached(_));
+        let is_mapped = matches!((&memory, &sharers), (Memory::Shared { .. }, Sharers::All));
+        // Every member comes to the same: whether all share memory is known to all.
+        let is_listed = alike.is_none() && !is_attached && !is_mapped;
         let extents = if is_listed { Some(extents(&comm, extent)?) } else { None };
-        let exposure = Arc::new(Exposure::new(memory, comm.rank(), extent));
+        let exposure = Arc::new(Exposure::new(memory, sharers, comm.rank(), extent));
         let service = (!exposure.reaches_all() && comm.size() > 1).then(Arc::<Service>::default);
         if let Some(service) = &service {
             comm.process().entrust(Box::new(Server {

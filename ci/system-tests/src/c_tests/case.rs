@@ -28,6 +28,8 @@ pub struct Case {
     pub bare: Option<String>,
     /// Why it says nothing about libfabric, where it does not.
     pub not_libfabric: Option<String>,
+    /// Whether it also runs over two nodes.
+    pub over_nodes: bool,
 }
 
 /// What a right run looks like.
@@ -65,6 +67,7 @@ pub fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ranks: vec![1, 2, 4, 8],
         options,
         launch: vec![if mode == "rebuild" { "--ft=rebuild" } else { "--ft" }.to_owned()],
+        over_nodes: true,
         says: vec!["at rest".to_owned()],
         not_libfabric: Some(
             "what a provider tells of a dead process differs from one to the next".to_owned(),
@@ -75,6 +78,7 @@ pub fn cases(sources: &Path) -> Result<Vec<Case>, String> {
         ranks: vec![3, 8],
         options,
         launch: vec!["--ft".to_owned()],
+        over_nodes: true,
         says: vec!["recover_us".to_owned()],
         not_libfabric: Some(
             "what a provider tells of a dead process differs from one to the next".to_owned(),
@@ -101,6 +105,7 @@ pub fn plain(name: String, sources: Vec<PathBuf>) -> Case {
         says_not,
         bare,
         not_libfabric,
+        over_nodes: false,
     }
 }
 
@@ -131,9 +136,21 @@ fn test_cases(folder: &Path) -> Result<Vec<Case>, String> {
         }
         let text = fs::read_to_string(&path).map_err(unreadable)?;
         let asked = directives(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric } = asked;
+        let Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric, over_nodes } =
+            asked;
         let plain = plain(name, vec![path]);
-        cases.push(Case { ranks, right, launch, parts, says, says_not, bare, not_libfabric, ..plain });
+        cases.push(Case {
+            ranks,
+            right,
+            launch,
+            parts,
+            says,
+            says_not,
+            bare,
+            not_libfabric,
+            over_nodes,
+            ..plain
+        });
     }
     cases.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(cases)

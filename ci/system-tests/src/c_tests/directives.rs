@@ -9,6 +9,7 @@
 //! // says not: in words  this does not
 //! // bare: it counts …    left out where the library is instrumented, for this reason
 //! // not libfabric: it …   left out over libfabric, for this reason
+//! // nodes: 2             also over two nodes, which programs with `--ft` do without this line
 //! ```
 //!
 //! A test that is to exit with 0 also has to print the line `ok`.
@@ -25,6 +26,8 @@ pub struct Directives {
     pub says_not: Vec<String>,
     pub bare: Option<String>,
     pub not_libfabric: Option<String>,
+    /// Whether it also runs over two nodes.
+    pub over_nodes: bool,
 }
 
 /// A further part of a job of several programs: the same program with other arguments.
@@ -54,13 +57,20 @@ pub fn directives(text: &str) -> Result<Directives, String> {
     if ranks.is_empty() {
         return Err("no number of ranks".into());
     }
-    let launch = asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let launch: Vec<String> =
+        asked("launch").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     let parts = all("part").into_iter().map(part).collect();
     let text_of = |word| asked(word).map(|words| words.trim().to_owned());
     let texts_of = |word| all(word).into_iter().map(|words| words.trim().to_owned()).collect();
     let (says, says_not) = (texts_of("says"), texts_of("says not"));
     let (bare, not_libfabric) = (text_of("bare"), text_of("not libfabric"));
-    Ok(Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric })
+    let survives = launch.iter().any(|option| option.starts_with("--ft"));
+    let over_nodes = match asked("nodes").map(str::trim) {
+        None => survives,
+        Some("2") => true,
+        Some(other) => return Err(format!("nodes: {other} is not 2")),
+    };
+    Ok(Directives { ranks, right, launch, parts, says, says_not, bare, not_libfabric, over_nodes })
 }
 
 /// The options `-n N` of a further part, and the arguments behind them.
@@ -81,6 +91,10 @@ mod tests {
         assert!(asked.launch.is_empty() && asked.says.is_empty());
         let asked = directives("// ranks: 3\n// not libfabric: its ports\n").unwrap();
         assert_eq!((asked.bare, asked.not_libfabric.as_deref()), (None, Some("its ports")));
+        assert!(!asked.over_nodes);
+        for head in ["// ranks: 3\n// nodes: 2\n", "// ranks: 3\n// launch: --ft=rebuild\n"] {
+            assert!(directives(head).unwrap().over_nodes, "{head}");
+        }
         let says = "// says: a: b\n// says not: c\n// says: d\n";
         let head = format!("// ranks: 3\n// launch: -x A=B -l\n{says}// bare: it counts\n");
         let asked = directives(&head).unwrap();
@@ -103,6 +117,7 @@ mod tests {
             "// ranks: two\n",
             "int x;\n// ranks: 2\n",
             "// ranks: 1\n// exit: x\n",
+            "// ranks: 1\n// nodes: 3\n",
         ] {
             assert!(directives(text).is_err(), "{text}");
         }

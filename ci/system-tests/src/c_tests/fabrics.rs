@@ -6,8 +6,8 @@ use super::directives::{Directives, directives};
 /// Over which fabrics the test with that text runs, libfabric's apart: shm, tcp, and mixed, where some ranks
 /// share memory and others do not.
 pub fn fabrics_of(text: &str) -> Vec<&'static str> {
-    let Ok(Directives { ranks, right, launch, .. }) = directives(text) else { return Vec::new() };
-    let case = Case { ranks, right, launch, ..plain(String::new(), Vec::new()) };
+    let Ok(Directives { ranks, right, over_nodes, .. }) = directives(text) else { return Vec::new() };
+    let case = Case { ranks, right, over_nodes, ..plain(String::new(), Vec::new()) };
     let over = FABRICS.into_iter().zip(["shm", "tcp", "mixed"]);
     over.filter(|(fabric, _)| !fabric.ranks(&case).is_empty()).map(|(_, name)| name).collect()
 }
@@ -51,9 +51,8 @@ impl Fabric {
     pub fn ranks(self, case: &Case) -> Vec<u32> {
         let Some(most) = self.ranks_max else { return case.ranks.clone() };
         if self.nodes > 1 {
-            let survives = case.launch.iter().any(|option| option.starts_with("--ft"));
-            let ranks = case.ranks.iter().copied().filter(|ranks| (3..=most).contains(ranks) && survives);
-            return ranks.max().into_iter().collect();
+            let ranks = case.ranks.iter().copied().filter(|ranks| (3..=most).contains(ranks));
+            return ranks.filter(|_| case.over_nodes).max().into_iter().collect();
         }
         if case.not_libfabric.is_some() || case.right == Right::Status(TIMED_OUT) {
             return Vec::new();
@@ -92,5 +91,8 @@ mod tests {
         let waits = |case: &mut Case| case.right = Right::Status(TIMED_OUT);
         assert_eq!(ranks(brief, &[2], &waits), [0; 0]);
         assert_eq!(ranks(full, &[2], &waits), [2]);
+        let mixed = Fabric::mixed(6);
+        assert_eq!(ranks(mixed, &[2, 3, 5, 8], &|_| ()), [0; 0]);
+        assert_eq!(ranks(mixed, &[2, 3, 5, 8], &|case| case.over_nodes = true), [5]);
     }
 }

@@ -190,6 +190,15 @@ impl Window {
                 "an operation was for memory that is not in the window there; it has changed nothing"
             }
             Ended::Unsound => "an operation made no sense there; it has changed nothing",
+            Ended::HolderFailed => {
+                let what = format!(
+                    "{}: a process of the node of rank {} has failed, and may hold the lock of that rank",
+                    self.place(),
+                    target.0
+                );
+                return Err(Error::new(Class::ProcFailed, what)
+                    .remedy("free the window, and make another one of those who live"));
+            }
         };
         let what = format!("{} at rank {}: {what}", self.place(), target.0);
         Err(Error::new(Class::RmaRange, what)

@@ -11,7 +11,7 @@ use job::lock::lock;
 use messaging::Rank;
 
 use super::blocks::Block;
-use super::places::Places;
+use super::places::{Place, Places, Sharers};
 use super::words::{WORDS, WORDS_BYTES, Words};
 use super::{Extent, Flavor};
 use crate::memory::{Allocation, shared_values, window_memory};
@@ -21,14 +21,14 @@ pub(super) enum Memory {
     Given(Mutex<UserMemory>),
     Allocated(Allocation),
     Attached(Mutex<BTreeMap<usize, UserMemory>>),
-    /// Memory of all members, which each of them has mapped.
+    /// Memory of the sharers, which each of them has mapped, with the words of all of them.
     Shared {
         common: Common,
         places: Places,
         flavor: Flavor,
     },
-    /// Memory of the program's, which the other processes of the node read and write by calls of the kernel.
-    /// The words of all members stand in memory that they share.
+    /// Memory of the program's, which the other sharers read and write by calls of the kernel. The words of
+    /// all sharers stand in memory that they share.
     Foreign {
         own: Mutex<UserMemory>,
         words: Common,
@@ -48,6 +48,9 @@ pub(super) enum Unreached {
 /// What a process exposes in a window. The window holds it, and whoever serves other members.
 pub(super) struct Exposure {
     pub memory: Memory,
+    /// Whose memory this process reaches without messages, where it is [shared](Memory::Shared) or
+    /// [foreign](Memory::Foreign).
+    sharers: Sharers,
     pub rank: Rank,
     pub extent: Extent,
     /// The words of this process, where its memory is not shared.
@@ -55,8 +58,8 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    pub(super) fn new(memory: Memory, rank: Rank, extent: Extent) -> Exposure {
-        Exposure { memory, rank, extent, own_words: OnceLock::new() }
+    pub(super) fn new(memory: Memory, sharers: Sharers, rank: Rank, extent: Extent) -> Exposure {
+        Exposure { memory, sharers, rank, extent, own_words: OnceLock::new() }
     }
 
     /// Where the memory of this process begins; null where it is still to be attached.
@@ -65,29 +68,71 @@ impl Exposure {
             Memory::Given(memory) | Memory::Foreign { own: memory, .. } => lock(memory).start(),
             Memory::Allocated(allocation) => allocation.start(),
             Memory::Attached(_) => std::ptr::null_mut(),
-            Memory::Shared { common, places, .. } => {
-                common.start().wrapping_add(places.of(self.rank).map_or(0, |place| place.offset))
+            Memory::Shared { common, .. } => {
+                common.start().wrapping_add(self.part(self.rank).map_or(0, |part| part.offset))
             }
         }
     }
 
-    /// How much a member has of memory that all share; none where it is not shared.
+    /// The part of a sharer in memory that is mapped; none where that member shares none.
+    #[inline(always)]
+    fn part(&self, rank: Rank) -> Option<Place> {
+        match &self.memory {
+            Memory::Shared { places, .. } => places.of(self.sharers.number(rank)?),
+            _ => None,
+        }
+    }
+
+    /// How much a member has of memory that this process has mapped; none where that member shares none.
     #[inline(always)]
     pub(super) fn shared_extent(&self, rank: Rank) -> Option<Extent> {
+        self.part(rank).map(|part| part.extent)
+    }
+
+    /// Where a member's part begins in memory that this process has mapped, and how much that is; none where
+    /// that member shares none.
+    pub(super) fn mapped(&self, rank: Rank) -> Option<(*mut u8, Extent)> {
+        let Memory::Shared { common, .. } = &self.memory else { return None };
+        self.part(rank).map(|part| (common.start().wrapping_add(part.offset), part.extent))
+    }
+
+    /// The values of a sharer, which all sharers load and store; none where that member shares none.
+    pub(super) fn values<T: crate::memory::Shareable>(&self, rank: Rank) -> Option<&[T]> {
+        let Memory::Shared { common, .. } = &self.memory else { return None };
+        let (start, extent) = self.mapped(rank)?;
+        // The mapping is as long as all parts together.
+        shared_values(common, start, extent.bytes / size_of::<T>())
+    }
+
+    /// The first sharer that has any memory; none where memory is not shared.
+    pub(super) fn first(&self) -> Option<Rank> {
         match &self.memory {
-            Memory::Shared { places, .. } => places.of(rank).map(|place| place.extent),
+            Memory::Shared { places, .. } => Some(self.sharers.rank(places.first())),
             _ => None,
+        }
+    }
+
+    /// The members of this node that reach each other's memory, in a window of members on several nodes;
+    /// empty in any other window.
+    pub(super) fn sharers(&self) -> &[Rank] {
+        match &self.sharers {
+            Sharers::All => &[],
+            Sharers::Node(ranks) => ranks,
         }
     }
 
     /// Whether this process reaches the memory of all members, without messages.
     pub(super) fn reaches_all(&self) -> bool {
         matches!(self.memory, Memory::Shared { .. } | Memory::Foreign { .. })
+            && matches!(self.sharers, Sharers::All)
     }
 
     /// Whether this process reaches the memory of that member, without messages.
+    #[inline]
     pub(super) fn reaches(&self, target: Rank) -> bool {
-        target == self.rank || self.reaches_all()
+        target == self.rank
+            || matches!(self.memory, Memory::Shared { .. } | Memory::Foreign { .. })
+                && self.sharers.number(target).is_some()
     }
 
     /// Reads a block of a member that this process [reaches](Exposure::reaches).
@@ -161,7 +206,8 @@ impl Exposure {
     fn foreign(&self, target: Rank) -> Result<PeerMemory, Unreached> {
         match &self.memory {
             Memory::Foreign { members, .. } if target != self.rank => {
-                members.get(target.0 as usize).copied().ok_or(Unreached::Outside)
+                let number = self.sharers.number(target).ok_or(Unreached::Outside)?;
+                members.get(number as usize).copied().ok_or(Unreached::Outside)
             }
             _ => Err(Unreached::Outside),
         }
@@ -174,9 +220,9 @@ impl Exposure {
         let (at, bytes) = (usize::try_from(block.at).ok()?, usize::try_from(block.bytes).ok()?);
         let fits = |memory: usize| at.checked_add(bytes).is_some_and(|end| end <= memory);
         match &self.memory {
-            Memory::Shared { common, places, .. } => {
-                let place = places.of(target).filter(|place| fits(place.extent.bytes))?;
-                window_memory(common, common.start().wrapping_add(place.offset + at), bytes)
+            Memory::Shared { common, .. } => {
+                let part = self.part(target).filter(|part| fits(part.extent.bytes))?;
+                window_memory(common, common.start().wrapping_add(part.offset + at), bytes)
             }
             _ if target != self.rank => None,
             Memory::Given(memory) | Memory::Foreign { own: memory, .. } => {
@@ -199,14 +245,14 @@ impl Exposure {
 
     /// The words of a member that this process [reaches](Exposure::reaches).
     pub(super) fn words(&self, target: Rank) -> Option<Words<'_>> {
+        let offset = |target| Some(WORDS_BYTES * self.sharers.number(target)? as usize);
         match &self.memory {
             Memory::Shared { common, places, .. } => {
-                let at = words_at(places).checked_add(WORDS_BYTES * target.0 as usize)?;
-                let start = common.start().wrapping_add(at);
+                let start = common.start().wrapping_add(words_at(places).checked_add(offset(target)?)?);
                 shared_values(common, start, WORDS).map(Words::new)
             }
             Memory::Foreign { words, .. } => {
-                let start = words.start().wrapping_add(WORDS_BYTES * target.0 as usize);
+                let start = words.start().wrapping_add(offset(target)?);
                 shared_values(words, start, WORDS).map(Words::new)
             }
             _ if target != self.rank => None,
@@ -236,13 +282,13 @@ fn lengths(blocks: &[Block]) -> Vec<(u64, usize)> {
     blocks.iter().map(|block| (block.at, block.bytes as usize)).collect()
 }
 
-/// Where the words of all members stand in memory that they share: behind all parts, each a line.
+/// Where the words of all sharers stand in memory that they share: behind all parts, each a line.
 pub(super) fn words_at(places: &Places) -> usize {
     places.bytes().next_multiple_of(WORDS_BYTES)
 }
 
-/// How much memory the members share, of parts and words together; none where that cannot be addressed.
-pub(super) fn shared_bytes(places: &Places, members: u32) -> Option<usize> {
+/// How much memory the sharers share, of parts and words together; none where that cannot be addressed.
+pub(super) fn shared_bytes(places: &Places, sharers: u32) -> Option<usize> {
     let parts = places.bytes().checked_next_multiple_of(WORDS_BYTES)?;
-    parts.checked_add(WORDS_BYTES.checked_mul(members as usize)?)
+    parts.checked_add(WORDS_BYTES.checked_mul(sharers as usize)?)
 }

@@ -164,10 +164,12 @@ pub(super) enum Ended {
     Outside,
     /// A request made no sense.
     Unsound,
+    /// The lock was not taken: a process that has failed may hold it.
+    HolderFailed,
 }
 
 impl Ended {
-    pub(super) const ALL: [Ended; 3] = [Ended::Well, Ended::Outside, Ended::Unsound];
+    pub(super) const ALL: [Ended; 4] = [Ended::Well, Ended::Outside, Ended::Unsound, Ended::HolderFailed];
 
     pub(super) fn of(byte: u8) -> Ended {
         Ended::ALL.get(usize::from(byte)).copied().unwrap_or(Ended::Unsound)

@@ -185,10 +185,13 @@ impl Server {
             }
             Request::Take { wanted, answer } => {
                 let words = self.exposure.words(here);
-                if !words.is_some_and(|words| words.try_take(*wanted, from)) {
+                if words.is_some_and(|words| words.try_take(*wanted, from)) {
+                    origin.holds.push(*wanted);
+                } else if self.is_held_by_failed(engine, *wanted) {
+                    origin.went_wrong(Ended::HolderFailed);
+                } else {
                     return Carried::NotYet;
                 }
-                origin.holds.push(*wanted);
                 self.answer_ended(engine, from, origin, *answer);
             }
             Request::GiveBack { wanted, answer } => {
@@ -245,6 +248,21 @@ impl Server {
                     self.give_back(*rank, origin, wanted);
                 }
             }
+        }
+    }
+
+    /// Whether a process that has failed may hold a lock that it has taken without messages: it is the
+    /// holder, or one of those who share locks, of whom nobody keeps a list.
+    #[cold]
+    fn is_held_by_failed(&self, engine: &mut Engine<Fabrics>, wanted: Wanted) -> bool {
+        let mut has_failed =
+            |rank: &Rank| self.comm.group().peer(*rank).is_some_and(|peer| engine.is_lost(peer));
+        let holder = self.exposure.words(self.exposure.rank).and_then(super::words::Words::holder);
+        match (wanted, holder) {
+            (Wanted::Member(_), Some(holder)) => {
+                self.exposure.sharers().contains(&holder) && has_failed(&holder)
+            }
+            _ => self.exposure.sharers().iter().any(has_failed),
         }
     }
 

@@ -11,12 +11,12 @@ use job::fabrics::{Common, CommonOffer, MemoryCard, OfferedMemory, PeerMemory, f
 use messaging::Rank;
 
 use super::exposure::{Memory, shared_bytes};
-use super::places::Places;
+use super::places::{Places, Sharers};
 use super::words::WORDS_BYTES;
 use super::{Extent, Flavor, Founding, PAGE_BYTES, Window, extents};
 use crate::communicator::Communicator;
 use crate::group::Group;
-use crate::memory::{Shareable, shared_values};
+use crate::memory::Shareable;
 
 /// How the parts of shared memory stand to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,12 +44,11 @@ impl Window {
         let extent = Extent { bytes, unit };
         check_node(comm)?;
         let founding = Founding::begin(comm, extent)?;
-        let alike = founding.agree(extent, None)?;
         let mine = i64::from(placement == SharedPlacement::Apart);
         let apart = founding.comm.all_reduce(&[mine], Operator::Min)?[0] == 1;
         let alignment = if apart { PAGE_BYTES } else { 1 };
-        let memory = founding.share(extent, alike, alignment, Flavor::Shared)?;
-        founding.window(extent, alike, memory)
+        let memory = founding.share(extent, alignment, Flavor::Shared)?;
+        founding.conclude(extent, Ok((memory, Sharers::All)))
     }
 }
 
@@ -73,14 +72,26 @@ fn far(members: &Group, node: &Group) -> Option<Peer> {
 }
 
 impl Founding {
+    /// The members that can share memory with this one, as members of a window of their own, and their
+    /// numbers: all, or those of this node; none where this process is the only one of its node, or where
+    /// ranks are blank.
+    pub(super) fn node(&self) -> Result<Option<(Founding, Sharers)>> {
+        let comm = &self.comm;
+        if check_node(comm).is_ok() {
+            return Ok(Some((Founding { comm: comm.clone() }, Sharers::All)));
+        }
+        let group = comm.group().intersection(comm.process().node());
+        if comm.has_blanks() || group.size() < 2 {
+            return Ok(None);
+        }
+        let ranks = (0..group.size()).filter_map(|rank| group.translate(Rank(rank), comm.group())).collect();
+        let node = comm.create_group(&group, NODE)?;
+        Ok(node.map(|comm| (Founding { comm }, Sharers::Node(ranks))))
+    }
+
     /// Memory of all members, in which each part begins at a multiple of `alignment`, a power of two.
-    pub(super) fn share(
-        &self,
-        extent: Extent,
-        alike: Option<Extent>,
-        alignment: usize,
-        flavor: Flavor,
-    ) -> Result<Memory> {
+    pub(super) fn share(&self, extent: Extent, alignment: usize, flavor: Flavor) -> Result<Memory> {
+        let alike = self.agree(extent, None)?;
         let places = match alike.filter(|_| !self.comm.has_blanks()) {
             Some(extent) => Places::even(self.comm.size(), extent, alignment),
             None => Places::listed(extents(&self.comm, extent)?.iter().copied(), alignment),
@@ -95,7 +106,7 @@ impl Founding {
     /// words that they share. The answer is of one kind at all members.
     pub(super) fn given(&self, memory: UserMemory) -> Result<Memory> {
         let comm = &self.comm;
-        if comm.size() == 1 || comm.has_blanks() || check_node(comm).is_err() {
+        if comm.size() == 1 || comm.has_blanks() {
             return Ok(Memory::Given(Mutex::new(memory)));
         }
         let offered = OfferedMemory::new(memory.start());
@@ -213,12 +224,11 @@ impl<T: Shareable> SharedWindow<T> {
 
     /// Atomic accesses of different widths to the same bytes are not defined.
     fn check_type(&self) -> Result<()> {
-        let Memory::Shared { places, .. } = &self.window.exposure.memory else { return Ok(()) };
         let unit = size_of::<T>();
         let other = (0..self.group().size())
             .map(Rank)
             .filter(|&rank| !self.comm.is_blank(rank))
-            .find(|&rank| places.of(rank).is_some_and(|place| place.extent.unit != unit));
+            .find(|&rank| self.exposure.shared_extent(rank).is_some_and(|extent| extent.unit != unit));
         let what = |rank: Rank| format!("{}: rank {} shares values of another size", self.place(), rank.0);
         other.map_or(Ok(()), |rank| Err(Error::new(Class::Type, what(rank))))
     }
@@ -226,7 +236,7 @@ impl<T: Shareable> SharedWindow<T> {
     /// The values of this process.
     #[must_use]
     pub fn mine(&self) -> &[T] {
-        self.values(self.rank()).unwrap_or_default()
+        self.exposure.values(self.rank()).unwrap_or_default()
     }
 
     /// The values of a member.
@@ -235,14 +245,7 @@ impl<T: Shareable> SharedWindow<T> {
     /// [`Class::Rank`].
     pub fn part(&self, rank: Rank) -> Result<&[T]> {
         self.check_rank(rank)?;
-        Ok(self.values(rank).unwrap_or_default())
-    }
-
-    fn values(&self, rank: Rank) -> Option<&[T]> {
-        let Memory::Shared { common, places, .. } = &self.window.exposure.memory else { return None };
-        let place = places.of(rank)?;
-        // Units are the size of a value at all members, and the mapping is as long as all parts together.
-        shared_values(common, common.start().wrapping_add(place.offset), place.extent.bytes / size_of::<T>())
+        Ok(self.exposure.values(rank).unwrap_or_default())
     }
 
     /// Frees the window, when all members do (MPI 5.0 §12.2.5). Collective.
@@ -262,6 +265,8 @@ impl<T> Deref for SharedWindow<T> {
     }
 }
 
+/// The tag by which the members of a node find each other.
+const NODE: i32 = 0;
 /// A byte for the length and a card.
 const CARD_ROOM_BYTES: usize = 128;
 
