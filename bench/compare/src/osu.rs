@@ -67,7 +67,7 @@ const BENCHMARKS: &[Benchmark] = &[
 
 /// One benchmark with one number of ranks, as everybody was measured.
 #[derive(Clone, Debug)]
-struct Measured {
+struct OsuResult {
     name: &'static str,
     ranks: u32,
     unit: Unit,
@@ -168,7 +168,7 @@ fn measure(
     benchmark: &Benchmark,
     ranks: u32,
     options: &Options,
-) -> Measured {
+) -> OsuResult {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(1));
     let shared_cpus = cpus < ranks;
     let words = words(benchmark, shared_cpus, options.quick);
@@ -184,7 +184,7 @@ fn measure(
             });
         }
     }
-    Measured { name: benchmark.name, ranks, unit: benchmark.unit, series }
+    OsuResult { name: benchmark.name, ranks, unit: benchmark.unit, series }
 }
 
 /// What the program is told. Where ranks share cpus, libraries that wait in earnest take a time slice for
@@ -220,7 +220,7 @@ fn points(said: &str, benchmark: &Benchmark) -> Result<BTreeMap<u64, Point>, Str
 }
 
 /// The whole comparison as a page of Markdown: means first, then every size.
-fn table(about: &About, all: &[Measured]) -> String {
+fn table(about: &About, all: &[OsuResult]) -> String {
     let mut out = format!("{}\n{about}\n\n", about.machine);
     let Some(first) = all.first() else { return out };
     out.push_str(
@@ -251,7 +251,7 @@ fn table(about: &About, all: &[Measured]) -> String {
 }
 
 /// The geometric mean and the worst of the ratios of each benchmark, and of all.
-fn means(others: &[&str], all: &[Measured]) -> String {
+fn means(others: &[&str], all: &[OsuResult]) -> String {
     let mut out = String::from("| benchmark | ranks |");
     others.iter().for_each(|name| {
         let _ = write!(out, " {name}: mean | worst |");
@@ -289,7 +289,7 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (0.0 < count).then(|| f64::exp(sum / count))
 }
 
-impl Measured {
+impl OsuResult {
     /// At each size, weft's time over that of the series of that index.
     fn ratios(&self, other: usize) -> Vec<(u64, f64)> {
         let weft = &self.series[0];
@@ -373,7 +373,7 @@ mod tests {
         assert!(error.contains("osu_latency") && error.contains("mpich"), "{error}");
     }
 
-    fn measured(name: &'static str, unit: Unit, ours: &[f64], theirs: &[f64]) -> Measured {
+    fn measured(name: &'static str, unit: Unit, ours: &[f64], theirs: &[f64]) -> OsuResult {
         let series = |name: &str, values: &[f64]| {
             let mut series = Series::new(name);
             for value in values {
@@ -381,7 +381,7 @@ mod tests {
             }
             series
         };
-        Measured { name, ranks: 2, unit, series: vec![series("weft", ours), series("before", theirs)] }
+        OsuResult { name, ranks: 2, unit, series: vec![series("weft", ours), series("before", theirs)] }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::tape::{Tape, Writer};
 /// Plays a tape against an engine.
 pub fn run(input: &[u8]) {
     let mut tape = Tape::new(input);
-    let mut stage = Stage::new();
+    let mut stage = EngineStage::new();
     while !tape.is_over() {
         stage.step(&mut tape);
     }
@@ -26,7 +26,7 @@ pub fn run(input: &[u8]) {
 }
 
 /// The engine with its program, and the wire that both share with the script.
-struct Stage {
+struct EngineStage {
     engine: Engine<Scripted>,
     wire: Shared,
     /// Memory that sends read from; it must outlive them.
@@ -36,12 +36,12 @@ struct Stage {
     delivered_bytes: usize,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl EngineStage {
+    fn new() -> EngineStage {
         let wire = Shared::default();
         let settings = Settings { unexpected_bytes_max: 4000 };
         let engine = Engine::new(Scripted(wire.clone()), PEERS, Box::new(EveryoneHere), settings);
-        Stage {
+        EngineStage {
             engine,
             wire,
             sent: Vec::new(),

@@ -13,14 +13,14 @@ use crate::tape::{Tape, Writer};
 pub fn run(input: &[u8]) {
     texts(input);
     let mut tape = Tape::new(input);
-    let mut stage = Stage::new(&mut tape);
+    let mut stage = ProviderStage::new(&mut tape);
     while !tape.is_over() {
         stage.step(&mut tape);
     }
     stage.finish();
 }
 
-struct Stage {
+struct ProviderStage {
     victim: Libfabric,
     vandal: Vandal,
     heard: Heard,
@@ -34,8 +34,8 @@ struct Stage {
     sequences: [u32; PEERS as usize],
 }
 
-impl Stage {
-    fn new(tape: &mut Tape<'_>) -> Stage {
+impl ProviderStage {
+    fn new(tape: &mut Tape<'_>) -> ProviderStage {
         let demands = tape.byte();
         let library = mock::library(Rules {
             seed: tape.byte().into(),
@@ -57,7 +57,7 @@ impl Stage {
         let vandal = Vandal::at(&victim, library);
         let mut heard = Heard::default();
         heard.admitted.extend((0..PEERS).map(Peer).filter(|peer| *peer != VICTIM));
-        Stage {
+        ProviderStage {
             victim,
             vandal,
             heard,

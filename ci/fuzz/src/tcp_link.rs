@@ -13,14 +13,14 @@ use crate::tape::{Tape, Writer, say};
 /// Plays a tape against one connection.
 pub fn run(input: &[u8]) {
     let mut tape = Tape::new(input);
-    let mut stage = Stage::new();
+    let mut stage = LinkStage::new();
     while !tape.is_over() && !stage.is_over {
         stage.step(&mut tape);
     }
     stage.finish();
 }
 
-struct Stage {
+struct LinkStage {
     link: FuzzedLink,
     peer: Option<UnixStream>,
     heard: Heard,
@@ -30,15 +30,22 @@ struct Stage {
     is_over: bool,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl LinkStage {
+    fn new() -> LinkStage {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a fuzzer must not block");
         theirs.set_nonblocking(true).expect("a fuzzer must not block");
         let mut heard = Heard::default();
         heard.admitted.insert(PEER);
         let link = FuzzedLink::new(OwnedFd::from(ours), PEER);
-        Stage { link, peer: Some(theirs), heard, payload: Heap::new(1 << 20), partly: None, is_over: false }
+        LinkStage {
+            link,
+            peer: Some(theirs),
+            heard,
+            payload: Heap::new(1 << 20),
+            partly: None,
+            is_over: false,
+        }
     }
 
     fn step(&mut self, tape: &mut Tape<'_>) {

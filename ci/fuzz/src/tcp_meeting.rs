@@ -18,7 +18,7 @@ use crate::tape::{Tape, Writer, say};
 pub fn run(input: &[u8]) {
     LISTENER.with_borrow_mut(|dialled| {
         let mut tape = Tape::new(input);
-        let mut stage = Stage::new(dialled);
+        let mut stage = MeetingStage::new(dialled);
         while !tape.is_over() {
             stage.step(&mut tape);
         }
@@ -50,7 +50,7 @@ impl Dialled {
     }
 }
 
-struct Stage<'a> {
+struct MeetingStage<'a> {
     tcp: Tcp,
     secret: [u8; 16],
     door: SocketAddr,
@@ -76,8 +76,8 @@ struct Stranger {
     answer: Vec<u8>,
 }
 
-impl Stage<'_> {
-    fn new(dialled: &mut Dialled) -> Stage<'_> {
+impl MeetingStage<'_> {
+    fn new(dialled: &mut Dialled) -> MeetingStage<'_> {
         // Nobody from an earlier run may be let in to this one.
         while dialled.accept().is_some() {}
         let settings =
@@ -86,7 +86,7 @@ impl Stage<'_> {
         let door = SocketAddr::from(([127, 0, 0, 1], tcp.addresses()[0].port()));
         let secret = fuzzing::secret_of(&tcp.address());
         let (strangers, lanes) = (Vec::new(), Vec::new());
-        Stage { tcp, secret, door, dialled, strangers, lanes, heard: Heard::default() }
+        MeetingStage { tcp, secret, door, dialled, strangers, lanes, heard: Heard::default() }
     }
 
     fn step(&mut self, tape: &mut Tape<'_>) {

@@ -41,16 +41,16 @@ use crate::tally::Tally;
 pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Result<Tally, String> {
     let folder = root.join("target/c-tests");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let mut place = Place {
+    let mut setup = CTestSetup {
         sources: root.join("bench"),
         bin: prefix.join("bin"),
         folder,
         fabrics: Vec::new(),
         all: filter.is_empty(),
     };
-    place.fabrics = place.fabrics_here()?;
+    setup.fabrics = setup.fabrics_here()?;
     let mut tally = Tally::default();
-    let all = cases(&place.sources)?;
+    let all = cases(&setup.sources)?;
     let mut chosen: Vec<&Case> = Vec::new();
     for case in all.iter().filter(|case| case.name.contains(filter)) {
         match &case.bare {
@@ -64,30 +64,30 @@ pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Resu
     let (patient, others): (Vec<&Case>, Vec<&Case>) =
         chosen.into_iter().partition(|case| case.right == Right::Status(TIMED_OUT));
     thread::scope(|scope| {
-        let patient = scope.spawn(|| place.run_side_by_side(&patient));
+        let patient = scope.spawn(|| setup.run_side_by_side(&patient));
         // While one program runs, the next are compiled: many of them wait more than they compute.
         let (compiled, ready) = mpsc::sync_channel(COMPILED_AHEAD);
-        let place = &place;
-        scope.spawn(move || others.iter().all(|case| compiled.send((*case, place.compiled(case))).is_ok()));
-        ready.iter().for_each(|(case, program)| place.run_case(case, program, &mut tally));
+        let setup = &setup;
+        scope.spawn(move || others.iter().all(|case| compiled.send((*case, setup.compiled(case))).is_ok()));
+        ready.iter().for_each(|(case, program)| setup.run_case(case, program, &mut tally));
         let told = patient.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         told.into_iter().for_each(|(name, result)| tally.note(&name, result));
     });
     if "corrupt".contains(filter) {
-        place.corrupted_contents_are_noticed(&mut tally);
+        setup.corrupted_contents_are_noticed(&mut tally);
     }
     if "mapped alloc_mem".contains(filter) {
-        place.allocated_memory_is_mapped(&mut tally);
+        setup.allocated_memory_is_mapped(&mut tally);
     }
     if "hidden libfabric".contains(filter) {
-        match place.hello("hidden-hello") {
+        match setup.hello("hidden-hello") {
             Ok(program) => hidden::run(prefix, &program, &mut tally),
             Err(account) => tally.note("hidden libfabric, compiling", Err(account)),
         }
     }
     let leaves = "libfabric:shm leaves nothing in /dev/shm";
-    if leaves.contains(filter) && place.fabrics.iter().any(|fabric| fabric.name == "libfabric:shm") {
-        let looked = place.hello("leaves-hello").and_then(|hello| hidden::leaves_nothing(&place.bin, &hello));
+    if leaves.contains(filter) && setup.fabrics.iter().any(|fabric| fabric.name == "libfabric:shm") {
+        let looked = setup.hello("leaves-hello").and_then(|hello| hidden::leaves_nothing(&setup.bin, &hello));
         match looked {
             Ok(Err(reason)) => println!("LEFT OUT  {leaves}: {reason}"),
             looked => tally.note(leaves, looked.map(drop)),
@@ -98,13 +98,13 @@ pub fn run(root: &Path, prefix: &Path, filter: &str, instrumented: bool) -> Resu
         true if instrumented => {
             println!("LEFT OUT  {start}: a sanitizer makes calls of its own at the start");
         }
-        true => tally.note(start, place.starts_lean()),
+        true => tally.note(start, setup.starts_lean()),
         false => {}
     }
     Ok(tally)
 }
 
-struct Place {
+struct CTestSetup {
     sources: PathBuf,
     bin: PathBuf,
     folder: PathBuf,
@@ -117,7 +117,7 @@ struct Place {
 /// The program, or the name of what failed and what the compiler said.
 type Compiled = Result<PathBuf, (String, String)>;
 
-impl Place {
+impl CTestSetup {
     /// All fabrics, without those of libfabric that cannot be had: these are named, with the reason.
     fn fabrics_here(&self) -> Result<Vec<Fabric>, String> {
         let program = self.hello("fabrics-hello")?;

@@ -22,7 +22,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nodes::Cluster;
-use rows::{ALL, FAULTY, LIBFABRIC, Launcher, ROWS, Row};
+use rows::{ALL, ClusterRow, FAULTY, LIBFABRIC, Launcher, ROWS};
 
 use crate::hidden;
 use crate::job::{self, Finished};
@@ -34,11 +34,11 @@ use crate::venv;
 /// `docs/clusters.md`, which otherwise has to hold it already.
 ///
 /// # Errors
-/// When there is no place for programs, or a launcher cannot be had.
+/// When there is no folder for programs, or a launcher cannot be had.
 pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String> {
     let folder = root.join("target/cluster");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let place = Place {
+    let setup = ClusterSetup {
         slurm: root.join("ci/slurm"),
         prefix: prefix.to_path_buf(),
         hydra: venv::install(&root.join("target/peers"), &venv::MPICH)?.join("bin/mpiexec"),
@@ -46,25 +46,25 @@ pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String
         folder,
     };
     let mut tally = Tally::default();
-    place.compile(root)?;
-    let cluster = Cluster::up(&place)?;
+    setup.compile(root)?;
+    let cluster = Cluster::up(&setup)?;
     for row in ROWS.iter().filter(|row| row.nodes <= 1 && row.launcher != Launcher::Srun) {
-        place.run_row(row, Path::new(""), &mut tally);
+        setup.run_row(row, Path::new(""), &mut tally);
     }
     match &cluster {
         Err(reason) => println!("LEFT OUT  everything on several nodes: {reason}"),
         Ok(cluster) => {
-            let no_libfabric = place.no_libfabric();
+            let no_libfabric = setup.no_libfabric();
             for row in ROWS.iter().filter(|row| 1 < row.nodes || row.launcher == Launcher::Srun) {
                 match &no_libfabric {
                     Some(reason) if row.way == LIBFABRIC => {
                         println!("LEFT OUT  {} ({}): {reason}", row.command(), row.way);
                     }
-                    _ => place.run_row(row, &cluster.ssh, &mut tally),
+                    _ => setup.run_row(row, &cluster.ssh, &mut tally),
                 }
             }
-            place.late_ranks(&mut tally);
-            place.faults(cluster, &mut tally);
+            setup.late_ranks(&mut tally);
+            setup.faults(cluster, &mut tally);
         }
     }
     if tally.failed == 0 && cluster.is_ok() {
@@ -73,7 +73,7 @@ pub fn run(root: &Path, prefix: &Path, write_docs: bool) -> Result<Tally, String
     Ok(tally)
 }
 
-struct Place {
+struct ClusterSetup {
     slurm: PathBuf,
     prefix: PathBuf,
     hydra: PathBuf,
@@ -81,7 +81,7 @@ struct Place {
     folder: PathBuf,
 }
 
-impl Place {
+impl ClusterSetup {
     fn compile(&self, root: &Path) -> Result<(), String> {
         for program in ALL.iter().chain(FAULTY) {
             let source = root.join(format!("bench/{program}.c"));
@@ -94,7 +94,7 @@ impl Place {
         self.folder.join(name.replace('/', "-"))
     }
 
-    fn run_row(&self, row: &Row, ssh: &Path, tally: &mut Tally) {
+    fn run_row(&self, row: &ClusterRow, ssh: &Path, tally: &mut Tally) {
         for program in row.programs {
             let mut command = self.launch(row, ssh);
             command.arg(self.program(program));
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// The launcher with its options, up to the program.
-    fn launch(&self, row: &Row, ssh: &Path) -> Command {
+    fn launch(&self, row: &ClusterRow, ssh: &Path) -> Command {
         let mut command = match row.launcher {
             Launcher::Alone => Command::new("env"),
             Launcher::Weftrun => Command::new(self.prefix.join("bin/weftrun")),

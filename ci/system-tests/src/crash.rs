@@ -12,7 +12,7 @@ use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct CrashOptions {
     /// Where `WEFT_FEATURES=weft-abi/crash-points ci/install` has put it
     pub prefix: PathBuf,
     /// Only over this fabric: shm, tcp or mixed
@@ -39,19 +39,19 @@ pub struct Options {
 ///
 /// # Errors
 /// When the program cannot be compiled, the library has no crash points, or nothing is what the options name.
-pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, String> {
+pub fn run(root: &Path, prefix: &Path, options: &CrashOptions) -> Result<Tally, String> {
     let folder = root.join("target/crash");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let program = folder.join("points");
     let source = root.join("bench/crash/points.c");
     job::compile(&prefix.join("bin/mpicc"), &[], &[source], &program, LIMIT)?;
-    let place = Place { weftrun: prefix.join("bin/weftrun"), log: folder.join("points.log"), program };
+    let setup = CrashSetup { weftrun: prefix.join("bin/weftrun"), log: folder.join("points.log"), program };
     let mut tally = Tally::default();
     for fabric in
         FABRICS.iter().filter(|fabric| options.fabric.as_deref().is_none_or(|only| only == **fabric))
     {
         for story in STORIES.iter().filter(|story| story.name().contains(&options.only)) {
-            place.tell(&mut tally, fabric, story, options)?;
+            setup.tell(&mut tally, fabric, story, options)?;
         }
     }
     if tally.passed + tally.failed == 0 {
@@ -89,15 +89,21 @@ impl Story {
     }
 }
 
-struct Place {
+struct CrashSetup {
     weftrun: PathBuf,
     program: PathBuf,
     log: PathBuf,
 }
 
-impl Place {
+impl CrashSetup {
     /// All deaths of one story, told as one result unless some went wrong.
-    fn tell(&self, tally: &mut Tally, fabric: &str, story: &Story, options: &Options) -> Result<(), String> {
+    fn tell(
+        &self,
+        tally: &mut Tally,
+        fabric: &str,
+        story: &Story,
+        options: &CrashOptions,
+    ) -> Result<(), String> {
         let name = format!("{fabric}, {}, {} ranks", story.name(), options.ranks);
         let start = Instant::now();
         let whole = match self.run(fabric, story, options.ranks, None) {
@@ -196,7 +202,7 @@ fn was_killed(output: &str, rank: u32) -> bool {
 }
 
 /// The steps at which a rank dies: `samples` of its `count` steps, or all of them.
-fn chosen(count: u64, samples: u64, options: &Options, salt: u64) -> Vec<u64> {
+fn chosen(count: u64, samples: u64, options: &CrashOptions, salt: u64) -> Vec<u64> {
     if options.all || count <= samples {
         return (1..=count).collect();
     }
@@ -247,9 +253,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn options(samples: u64, all: bool) -> Options {
+    fn options(samples: u64, all: bool) -> CrashOptions {
         let prefix = PathBuf::new();
-        Options { prefix, fabric: None, only: String::new(), ranks: 3, samples, all, seed: 5 }
+        CrashOptions { prefix, fabric: None, only: String::new(), ranks: 3, samples, all, seed: 5 }
     }
 
     #[test]

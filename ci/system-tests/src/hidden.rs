@@ -54,41 +54,41 @@ fn left_over(output: &str) -> Result<(), String> {
 
 /// Tests the weft in `prefix` with this program.
 pub fn run(prefix: &Path, program: &Path, tally: &mut Tally) {
-    let place =
-        Place { prefix: prefix.to_path_buf(), bin: prefix.join("bin"), program: program.to_path_buf() };
-    tally.note("hidden libfabric: nothing links it", place.nothing_links_it());
-    tally.note("hidden libfabric: a library that is not there is told", place.is_told());
+    let setup =
+        HiddenSetup { prefix: prefix.to_path_buf(), bin: prefix.join("bin"), program: program.to_path_buf() };
+    tally.note("hidden libfabric: nothing links it", setup.nothing_links_it());
+    tally.note("hidden libfabric: a library that is not there is told", setup.is_told());
     for fabric in [None, Some("shm"), Some("tcp"), Some("shm,tcp"), Some("shm,libfabric:tcp;ofi_rxm")] {
         let name =
             format!("hidden libfabric: not looked for by a job over {}", fabric.unwrap_or("what there is"));
         tally.note(
             &name,
-            place.looks_for_it(fabric).and_then(|looks| if looks { Err(LOOKED.into()) } else { Ok(()) }),
+            setup.looks_for_it(fabric).and_then(|looks| if looks { Err(LOOKED.into()) } else { Ok(()) }),
         );
     }
-    let looks = place.looks_for_it(Some(NAMED));
+    let looks = setup.looks_for_it(Some(NAMED));
     let seen = "hidden libfabric: looked for by a job that names it";
     tally.note(
         seen,
         looks.and_then(|looks| if looks { Ok(()) } else { Err("the trace shows nothing of it".into()) }),
     );
     let hidden = "hidden libfabric: the demo without it";
-    match place.wall() {
+    match setup.wall() {
         Err(reason) => println!("LEFT OUT  {hidden}: {reason}"),
         Ok(wall) => {
-            tally.note("hidden libfabric: a job that names it says what to do", place.misses_it(&wall));
-            tally.note(hidden, place.demo(&wall));
+            tally.note("hidden libfabric: a job that names it says what to do", setup.misses_it(&wall));
+            tally.note(hidden, setup.demo(&wall));
         }
     }
 }
 
-struct Place {
+struct HiddenSetup {
     prefix: PathBuf,
     bin: PathBuf,
     program: PathBuf,
 }
 
-impl Place {
+impl HiddenSetup {
     fn log(&self) -> PathBuf {
         self.program.with_extension("log")
     }

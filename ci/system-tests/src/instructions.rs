@@ -29,11 +29,11 @@ type Kept = BTreeMap<String, Counts>;
 pub fn run(root: &Path, prefix: &Path, renew: bool) -> Result<Tally, String> {
     let folder = root.join("target/instructions");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let place = Place { bin: prefix.join("bin"), folder };
-    place.compile(&root.join("bench/instructions.c"))?;
+    let setup = InstructionSetup { bin: prefix.join("bin"), folder };
+    setup.compile(&root.join("bench/instructions.c"))?;
     let mut counted = Counts::new();
     for pattern in PATTERNS {
-        counted.extend(place.count(pattern)?);
+        counted.extend(setup.count(pattern)?);
     }
     let path = root.join(KEPT);
     let mut kept = read(&path)?;
@@ -46,7 +46,7 @@ pub fn run(root: &Path, prefix: &Path, renew: bool) -> Result<Tally, String> {
         write(&path, &kept)?;
         return Ok(tally);
     }
-    place.count_locked(&mut tally)?;
+    setup.count_locked(&mut tally)?;
     let before = kept.remove(std::env::consts::ARCH).unwrap_or_default();
     for (name, count) in &counted {
         let verdict = judge(before.get(name).copied(), *count);
@@ -60,12 +60,12 @@ pub fn run(root: &Path, prefix: &Path, renew: bool) -> Result<Tally, String> {
     Ok(tally)
 }
 
-struct Place {
+struct InstructionSetup {
     bin: PathBuf,
     folder: PathBuf,
 }
 
-impl Place {
+impl InstructionSetup {
     fn compile(&self, source: &Path) -> Result<(), String> {
         let mut mpicc = Command::new(self.bin.join("mpicc"));
         mpicc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);

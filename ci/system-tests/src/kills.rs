@@ -10,7 +10,7 @@ use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct KillOptions {
     /// Where `ci/install` has put it
     pub prefix: PathBuf,
     /// How many processes die
@@ -40,7 +40,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When the program cannot be compiled, or there is no place for it.
-pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, String> {
+pub fn run(root: &Path, prefix: &Path, options: &KillOptions) -> Result<Tally, String> {
     let folder = root.join("target/kills");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let program = folder.join("kills");

@@ -28,25 +28,25 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
     let program = folder.join("ends");
     let source = root.join("bench/launch/ends.c");
     job::compile(&prefix.join("bin/mpicc"), &[], &[source], &program, LIMIT)?;
-    let place = Place { program, log: folder.join("launch.log") };
+    let setup = LauncherSetup { program, log: folder.join("launch.log") };
     let mut tally = Tally::default();
     for launcher in launchers(&hydra, &prrte) {
-        place.well(&mut tally, &launcher);
-        place.ends(&mut tally, &launcher);
+        setup.well(&mut tally, &launcher);
+        setup.ends(&mut tally, &launcher);
     }
-    place.told(&mut tally, &prrte);
-    place.handed_on(&mut tally, &prefix.join("bin/weftrun"), &hydra, &prrte)?;
+    setup.told(&mut tally, &prrte);
+    setup.handed_on(&mut tally, &prefix.join("bin/weftrun"), &hydra, &prrte)?;
     let survivor = folder.join("survives");
     let source = root.join("bench/launch/survives.c");
     job::compile(&prefix.join("bin/mpicc"), &[], &[source], &survivor, LIMIT)?;
-    place.survives(&mut tally, &prrte, &survivor);
-    place.wrapped(&mut tally, &hydra);
-    place.contained(&mut tally, &hydra);
+    setup.survives(&mut tally, &prrte, &survivor);
+    setup.wrapped(&mut tally, &hydra);
+    setup.contained(&mut tally, &hydra);
     Ok(tally)
 }
 
 /// A way to start ranks.
-struct Launcher {
+struct TestedLauncher {
     name: &'static str,
     program: PathBuf,
     options: &'static [&'static str],
@@ -60,8 +60,8 @@ struct Launcher {
     sees_early: bool,
 }
 
-fn launchers(hydra: &Path, prrte: &Path) -> Vec<Launcher> {
-    let of_hydra = |name, options, protocol| Launcher {
+fn launchers(hydra: &Path, prrte: &Path) -> Vec<TestedLauncher> {
+    let of_hydra = |name, options, protocol| TestedLauncher {
         name,
         program: hydra.to_owned(),
         options,
@@ -70,7 +70,7 @@ fn launchers(hydra: &Path, prrte: &Path) -> Vec<Launcher> {
         status_when_early: 1,
         sees_early: false,
     };
-    let of_prrte = |name, protocol| Launcher {
+    let of_prrte = |name, protocol| TestedLauncher {
         name,
         program: prrte.to_owned(),
         options: &PRRTE_OPTIONS,
@@ -89,7 +89,7 @@ fn launchers(hydra: &Path, prrte: &Path) -> Vec<Launcher> {
     ]
 }
 
-impl Launcher {
+impl TestedLauncher {
     fn command(&self, ranks: u32, program: &Path, how: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.options).args(["-n", &ranks.to_string()]).arg(program).arg(how);
@@ -101,14 +101,14 @@ impl Launcher {
     }
 }
 
-struct Place {
+struct LauncherSetup {
     program: PathBuf,
     log: PathBuf,
 }
 
-impl Place {
+impl LauncherSetup {
     /// Jobs that end well, over shared memory and over sockets.
-    fn well(&self, tally: &mut Tally, launcher: &Launcher) {
+    fn well(&self, tally: &mut Tally, launcher: &TestedLauncher) {
         let jobs = [
             (1, "shm,tcp", "well"),
             (2, "shm,tcp", "well"),
@@ -135,7 +135,7 @@ impl Place {
     }
 
     /// Jobs that end badly: in time, with the launcher's status.
-    fn ends(&self, tally: &mut Tally, launcher: &Launcher) {
+    fn ends(&self, tally: &mut Tally, launcher: &TestedLauncher) {
         let missed = ["rank 1 has ended on", "before it was through MPI_Init", "must call MPI_Init"];
         let early = if launcher.sees_early { &[][..] } else { &missed };
         let endings: [(&str, Option<i32>, &[&str]); 5] = [
@@ -302,15 +302,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 mod tests {
     use super::*;
 
-    fn place(folder: &Path) -> Place {
-        Place { program: PathBuf::from("sh"), log: folder.join("log") }
+    fn setup(folder: &Path) -> LauncherSetup {
+        LauncherSetup { program: PathBuf::from("sh"), log: folder.join("log") }
     }
 
     #[test]
     fn a_refusal_says_all_words_and_fails() {
         let folder = tempfile::tempdir().unwrap();
         let judged = |script: &str| {
-            place(folder.path()).refused(Command::new("sh").args(["-c", script]), &["no library", "do this"])
+            setup(folder.path()).refused(Command::new("sh").args(["-c", script]), &["no library", "do this"])
         };
         assert!(judged("echo no library; echo do this; exit 1").is_ok());
         assert!(judged("echo no library; exit 1").unwrap_err().contains("\"do this\" was not said"));
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_job_that_ends_otherwise_than_it_should_is_noted() {
         let folder = tempfile::tempdir().unwrap();
-        let launcher = Launcher {
+        let launcher = TestedLauncher {
             name: "sh",
             program: PathBuf::from("sh"),
             options: &["-c", "exit 7"],
@@ -330,7 +330,7 @@ mod tests {
             sees_early: true,
         };
         let mut tally = Tally::default();
-        place(folder.path()).ends(&mut tally, &launcher);
+        setup(folder.path()).ends(&mut tally, &launcher);
         assert_eq!(
             tally,
             Tally { passed: 2, failed: 3 },

@@ -32,11 +32,11 @@ enum Kind {
         instrumented: bool,
     },
     /// End a rank at its steps one by one, over shm and tcp, and see that the others go on
-    Crash(crash::Options),
+    Crash(crash::CrashOptions),
     /// Kill ranks that are started again, and see that each death is noticed by all, and how soon
-    Kills(kills::Options),
+    Kills(kills::KillOptions),
     /// Kill ranks at any moment for minutes, and see that nothing of them is left
-    Soak(soak::Options),
+    Soak(soak::SoakOptions),
     /// Count the instructions of a small message with valgrind, and compare with ci/instructions.json
     Instructions {
         /// Where `ci/install` has put it, built with the profile `release`

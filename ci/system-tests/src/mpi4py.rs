@@ -20,7 +20,7 @@ use crate::{job, venv};
 /// # Errors
 /// When mpi4py cannot be had or does not build, with what pip said.
 pub fn build(root: &Path, prefix: &Path) -> Result<(), String> {
-    Place::new(root, prefix).build()
+    Mpi4pySetup::new(root, prefix).build()
 }
 
 /// Builds mpi4py if it is not there, and runs its tests with the weft in `prefix`.
@@ -28,12 +28,12 @@ pub fn build(root: &Path, prefix: &Path) -> Result<(), String> {
 /// # Errors
 /// When mpi4py cannot be had or does not build, with what pip said.
 pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
-    let place = Place::new(root, prefix);
+    let setup = Mpi4pySetup::new(root, prefix);
     let coverage = root.join("docs/generated/mpi-coverage.md");
     let coverage = fs::read_to_string(&coverage)
         .map_err(|error| format!("cannot read {}: {error}", coverage.display()))?;
     let left_out: Vec<&Gap> = GAPS.iter().filter(|gap| !works(&coverage, gap.needs)).collect();
-    place.build()?;
+    setup.build()?;
     for tests in WRONG {
         println!("LEFT OUT  {tests}: it wants an unnamed pair to be predefined and not to be");
     }
@@ -41,14 +41,14 @@ pub fn run(root: &Path, prefix: &Path, name: &str) -> Result<Tally, String> {
         println!("LEFT OUT  {}: {} is not there yet", gap.tests, gap.needs);
     }
     let mut tally = Tally::default();
-    tally.note("the library that mpi4py meets", place.meets_weft());
+    tally.note("the library that mpi4py meets", setup.meets_weft());
     for (fabric, numbers) in RUNS {
         for &ranks in numbers {
             let title = format!("mpi4py, {ranks} ranks, {fabric}");
             if !title.contains(name) {
                 continue;
             }
-            let finished = place.test(ranks, fabric, &left_out)?;
+            let finished = setup.test(ranks, fabric, &left_out)?;
             let has_hung = finished.time >= RUN_LIMIT;
             let result = match has_hung {
                 true => Err(finished.account()),
@@ -77,14 +77,14 @@ fn works(coverage: &str, function: &str) -> bool {
     coverage.contains(&format!("| `{function}` | works |"))
 }
 
-struct Place {
+struct Mpi4pySetup {
     prefix: PathBuf,
     folder: PathBuf,
 }
 
-impl Place {
-    fn new(root: &Path, prefix: &Path) -> Place {
-        Place { prefix: prefix.to_path_buf(), folder: root.join("target/mpi4py") }
+impl Mpi4pySetup {
+    fn new(root: &Path, prefix: &Path) -> Mpi4pySetup {
+        Mpi4pySetup { prefix: prefix.to_path_buf(), folder: root.join("target/mpi4py") }
     }
 
     fn python(&self) -> PathBuf {
@@ -95,7 +95,7 @@ impl Place {
         self.folder.join(format!("mpi4py-{VERSION}/test"))
     }
 
-    /// Fetches and builds, unless that was done with this very `mpi.h` for this very place.
+    /// Fetches and builds, unless that was done with this very `mpi.h` for this very prefix.
     fn build(&self) -> Result<(), String> {
         let header = self.prefix.join("include/mpi.h");
         let header = fs::read_to_string(&header)

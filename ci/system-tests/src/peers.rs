@@ -24,18 +24,18 @@ pub fn run(root: &Path, prefix: &Path) -> Result<Tally, String> {
     let mpich = venv::install(&folder, &venv::MPICH)?;
     let weft = Side { name: "weft", library: prefix.join("lib"), compiler: prefix.join("bin/mpicc") };
     let peer = Side { name: "MPICH", library: mpich.join("lib"), compiler: mpich.join("bin/mpicc_abi") };
-    let place = Place { sources: root.join("bench"), folder };
+    let setup = PeerSetup { sources: root.join("bench"), folder };
     let weftrun = prefix.join("bin/weftrun");
     let hydra = mpich.join("bin/mpiexec");
     let mut tally = Tally::default();
     for program in PROGRAMS {
-        place.cross(&mut tally, program, &peer, &weft, &weftrun);
-        place.cross(&mut tally, program, &weft, &peer, &hydra);
-        place.cross(&mut tally, program, &weft, &weft, &hydra);
-        place.cross(&mut tally, program, &peer, &peer, &weftrun);
+        setup.cross(&mut tally, program, &peer, &weft, &weftrun);
+        setup.cross(&mut tally, program, &weft, &peer, &hydra);
+        setup.cross(&mut tally, program, &weft, &weft, &hydra);
+        setup.cross(&mut tally, program, &peer, &peer, &weftrun);
     }
-    place.alone(&mut tally, &weft);
-    place.newer_libfabric(&mut tally, &weft, &peer, &weftrun);
+    setup.alone(&mut tally, &weft);
+    setup.newer_libfabric(&mut tally, &weft, &peer, &weftrun);
     Ok(tally)
 }
 
@@ -46,12 +46,12 @@ struct Side {
     compiler: PathBuf,
 }
 
-struct Place {
+struct PeerSetup {
     sources: PathBuf,
     folder: PathBuf,
 }
 
-impl Place {
+impl PeerSetup {
     /// Compiles with one side and runs on the library of the other, by this launcher.
     fn cross(&self, tally: &mut Tally, program: &str, built_by: &Side, runs_on: &Side, launcher: &Path) {
         let by = launcher.file_name().unwrap_or_default().display();
@@ -133,9 +133,9 @@ mod tests {
 
     fn judged(script: &str, program: &str) -> Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { sources: PathBuf::new(), folder: folder.path().to_path_buf() };
+        let setup = PeerSetup { sources: PathBuf::new(), folder: folder.path().to_path_buf() };
         let weft = Side { name: "weft", library: PathBuf::new(), compiler: PathBuf::new() };
-        place.judge("a test", Command::new("sh").args(["-c", script]), program, &weft)
+        setup.judge("a test", Command::new("sh").args(["-c", script]), program, &weft)
     }
 
     #[test]

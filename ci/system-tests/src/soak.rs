@@ -15,7 +15,7 @@ use crate::tally::Tally;
 
 /// What the command line says.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct SoakOptions {
     /// Where `ci/install` has put it
     pub prefix: PathBuf,
     /// For how long ranks are killed
@@ -39,7 +39,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When the program cannot be compiled, or a job cannot be started.
-pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, String> {
+pub fn run(root: &Path, prefix: &Path, options: &SoakOptions) -> Result<Tally, String> {
     let folder = root.join("target/soak");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let program = folder.join("storm");
@@ -52,9 +52,9 @@ pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, Strin
         // So that a job's restarts suffice.
         let seconds = left.min(JOB_SECONDS_MAX);
         left -= seconds;
-        let place = Place { prefix, folder: &folder, program: &program };
+        let setup = SoakSetup { prefix, folder: &folder, program: &program };
         let name = format!("{} ranks over {}, {seconds} s", options.ranks, options.fabric);
-        match place.storm(options, seconds, &mut dice) {
+        match setup.storm(options, seconds, &mut dice) {
             Ok(told) => tally.note(&format!("{name}: {told}"), Ok(())),
             Err(account) => {
                 tally.note(&name, Err(account));
@@ -65,15 +65,15 @@ pub fn run(root: &Path, prefix: &Path, options: &Options) -> Result<Tally, Strin
     Ok(tally)
 }
 
-struct Place<'a> {
+struct SoakSetup<'a> {
     prefix: &'a Path,
     folder: &'a Path,
     program: &'a Path,
 }
 
-impl Place<'_> {
+impl SoakSetup<'_> {
     /// One job. What has grown, in words; or what went wrong.
-    fn storm(&self, options: &Options, seconds: u64, dice: &mut Dice) -> Result<String, String> {
+    fn storm(&self, options: &SoakOptions, seconds: u64, dice: &mut Dice) -> Result<String, String> {
         let before = shared_files();
         let log = self.folder.join("storm.log");
         let mut storm = Storm::begin(self, options, seconds, &log)?;
@@ -111,14 +111,19 @@ struct Storm {
 }
 
 impl Storm {
-    fn begin(place: &Place<'_>, options: &Options, seconds: u64, log: &Path) -> Result<Storm, String> {
+    fn begin(
+        setup: &SoakSetup<'_>,
+        options: &SoakOptions,
+        seconds: u64,
+        log: &Path,
+    ) -> Result<Storm, String> {
         let file =
             fs::File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-        let mut command = Command::new(place.prefix.join("bin/weftrun"));
+        let mut command = Command::new(setup.prefix.join("bin/weftrun"));
         command.args(["--verbose", "--ft=rebuild", "--max-restarts", &RESTARTS.to_string()]);
         command.args(["-n", &options.ranks.to_string(), "--fabric", &options.fabric]);
-        command.args(["--nodes", &options.nodes.to_string()]).arg(place.program);
+        command.args(["--nodes", &options.nodes.to_string()]).arg(setup.program);
         command.env("STORM_SECONDS", seconds.to_string()).env("STORM_OUTSIDE", "1");
         let launcher = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
         let launcher = launcher.map_err(|error| format!("cannot start weftrun: {error}"))?;

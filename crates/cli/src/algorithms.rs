@@ -14,6 +14,7 @@ use weft::collectives::{
 };
 use weft::{Besides, Config, CostsFrom, Found, Rank};
 
+use crate::explain::Done;
 use crate::parts;
 
 /// A collective operation to explain.
@@ -85,8 +86,6 @@ pub struct AlgorithmRequest {
     #[arg(long)]
     all_steps: bool,
 }
-
-type Done = Result<(), Box<dyn Error>>;
 
 /// Prints the costs in use, as a file.
 ///

@@ -15,7 +15,7 @@ use weft::{
 };
 
 /// What a command comes to.
-type Done = Result<(), Box<dyn Error>>;
+pub type Done = Result<(), Box<dyn Error>>;
 
 /// Explains the lanes of the job that this process is a rank of; outside of a job, of one that it starts.
 pub fn lanes(measure: bool) -> Done {

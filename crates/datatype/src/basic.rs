@@ -134,12 +134,12 @@ mod tests {
     use super::*;
 
     #[repr(C)]
-    struct Pair<V, I>(V, I);
+    struct CPair<V, I>(V, I);
 
     fn assert_like_c<V, I>(basic: Basic) {
-        assert_eq!(basic.extent_bytes(), size_of::<Pair<V, I>>(), "{basic:?}");
-        assert_eq!(basic.alignment_bytes(), align_of::<Pair<V, I>>(), "{basic:?}");
-        assert_eq!(basic.index_offset(), std::mem::offset_of!(Pair<V, I>, 1), "{basic:?}");
+        assert_eq!(basic.extent_bytes(), size_of::<CPair<V, I>>(), "{basic:?}");
+        assert_eq!(basic.alignment_bytes(), align_of::<CPair<V, I>>(), "{basic:?}");
+        assert_eq!(basic.index_offset(), std::mem::offset_of!(CPair<V, I>, 1), "{basic:?}");
         assert_eq!(basic.bytes(), size_of::<V>() + size_of::<I>(), "{basic:?}");
     }
 

@@ -31,7 +31,7 @@ pub fn random_program<F: Fabric>(engines: &mut [Engine<F>], seed: u64) {
 }
 
 /// A message as the program knows it.
-struct Message {
+struct TestMessage {
     to: usize,
     envelope: Envelope,
     data: &'static [u8],
@@ -139,7 +139,7 @@ struct Run<'a, F: Fabric> {
     engines: &'a mut [Engine<F>],
     seed: u64,
     dice: Dice,
-    messages: Vec<Message>,
+    messages: Vec<TestMessage>,
     receives: Vec<Receive>,
     steps: Vec<Vec<Step>>,
     since: Instant,
@@ -409,7 +409,7 @@ impl<'a, F: Fabric> Run<'a, F> {
     }
 }
 
-fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
+fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> TestMessage {
     let bytes = SIZES[dice.below(SIZES.len() as u64) as usize].max(4);
     let mut data: Vec<u8> = (0..bytes).map(|at| (at as u32 ^ number.wrapping_mul(31)) as u8).collect();
     data[..4].copy_from_slice(&number.to_le_bytes());
@@ -425,11 +425,11 @@ fn random_message(dice: &mut Dice, ranks: usize, number: u32) -> Message {
     };
     let to = dice.below(ranks as u64) as usize;
     let made = dice.below(3) == 0;
-    Message { to, envelope, data: Vec::leak(data), made, mode, request: None, cancelled: false }
+    TestMessage { to, envelope, data: Vec::leak(data), made, mode, request: None, cancelled: false }
 }
 
 /// A receive that asks for that message, and perhaps for others as well.
-fn receive_for(dice: &mut Dice, message: &Message) -> Receive {
+fn receive_for(dice: &mut Dice, message: &TestMessage) -> Receive {
     let pattern = Pattern {
         context: message.envelope.context,
         source: (dice.below(3) > 0).then_some(message.envelope.source),

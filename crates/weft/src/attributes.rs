@@ -241,13 +241,13 @@ mod tests {
     }
 
     /// Notes when it goes, and uses the communicator meanwhile.
-    struct Noting {
+    struct NotingValue {
         name: u32,
         log: Arc<Mutex<Vec<u32>>>,
-        uses: Option<(Communicator, Key<Noting>)>,
+        uses: Option<(Communicator, Key<NotingValue>)>,
     }
 
-    impl Drop for Noting {
+    impl Drop for NotingValue {
         fn drop(&mut self) {
             if let Some((comm, key)) = &self.uses {
                 comm.barrier().unwrap();
@@ -262,12 +262,12 @@ mod tests {
         alone(|world| {
             let log = Arc::new(Mutex::new(Vec::new()));
             let copy = world.duplicate().unwrap();
-            let keys: Vec<Key<Noting>> = (0..3).map(|_| Key::new()).collect();
+            let keys: Vec<Key<NotingValue>> = (0..3).map(|_| Key::new()).collect();
             for (name, key) in (0..).zip(&keys) {
-                copy.set_attribute(key, Noting { name, log: log.clone(), uses: None });
+                copy.set_attribute(key, NotingValue { name, log: log.clone(), uses: None });
             }
             let uses = Some((world.clone(), keys[0].clone()));
-            world.set_attribute(&keys[0], Noting { name: 9, log: log.clone(), uses });
+            world.set_attribute(&keys[0], NotingValue { name: 9, log: log.clone(), uses });
             drop(world.take_attribute(&keys[0]));
             drop(copy);
             assert_eq!(*log.lock().unwrap(), [9, 2, 1, 0]);

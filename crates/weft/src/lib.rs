@@ -86,7 +86,7 @@ pub use job::tuning::CostsFrom;
 pub use job::{Besides, doctor, launch, tell};
 pub use memory::{Allocation, Datatype, Shareable, Transferable};
 pub use messaging::{ErrorRange, Rank};
-pub use process::{Process, Wanted};
+pub use process::{Process, WaitListEntry};
 pub use process_manager::{Protocol, Wishes};
 pub use segments::Segments;
 pub use session::{Session, run_threads, run_threads_for};
@@ -95,7 +95,7 @@ pub use topology::{
     Adjacent, Graph, Grid, Level, NotAGraph, NotAGrid, NotAStencil, Offset, Placement, Stencil, WEIGHT_MAX,
     Weights, dims_create,
 };
-pub use typed::{Begins, FromMessage, NotBegun, Request};
+pub use typed::{Begins, FromMessage, NotBegun, OwnedRequest};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use window::fuzz_window_request;

@@ -102,7 +102,7 @@ pub struct Process {
     parts: OnceLock<Parts>,
     /// Where the launcher reads what calls wait for.
     telling: OnceLock<Telling>,
-    progress_thread: progress_thread::Known,
+    progress_thread: progress_thread::KnownThread,
 }
 
 /// What a process has when it has joined its job.
@@ -167,7 +167,7 @@ impl Process {
             nodes: OnceLock::new(),
             parts: OnceLock::new(),
             telling: OnceLock::new(),
-            progress_thread: progress_thread::Known::default(),
+            progress_thread: progress_thread::KnownThread::default(),
         }
     }
 
@@ -502,14 +502,14 @@ impl Process {
     }
 }
 
-/// What [`Process::wait_lent`] is to wait for at a place.
+/// One entry of the list that [`Process::wait_lent`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
-    /// This receive.
+pub enum WaitListEntry {
+    /// A receive.
     Receive(RequestId),
-    /// Nothing; go on to the next place.
+    /// No receive; the wait goes on to the next entry.
     Nothing,
-    /// This is where it ends.
+    /// The end of the list.
     Stop,
 }
 

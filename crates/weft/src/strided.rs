@@ -33,34 +33,34 @@ use crate::values::{compiled, refused, spread};
 #[derive(Clone, Copy, Debug)]
 pub struct Strided<'a, T> {
     values: &'a [T],
-    shape: Blocks,
+    shape: StridedBlocks,
 }
 
 /// Some values of a slice, to be written: blocks of them at a fixed stride (MPI 5.0 §5.1.2, MPI_Type_vector).
 #[derive(Debug)]
 pub struct StridedMut<'a, T> {
     values: &'a mut [T],
-    shape: Blocks,
+    shape: StridedBlocks,
 }
 
 /// `count` blocks of `block` values, one every `stride` values.
 #[derive(Clone, Copy, Debug)]
-struct Blocks {
+struct StridedBlocks {
     count: usize,
     block: usize,
     stride: usize,
 }
 
-impl Blocks {
+impl StridedBlocks {
     /// As many as there are in so many values.
-    fn of(values: usize, block: usize, stride: usize) -> Result<Blocks> {
+    fn of(values: usize, block: usize, stride: usize) -> Result<StridedBlocks> {
         if block == 0 || stride < block {
             let what = format!("blocks of {block} values, one every {stride}");
             return Err(Error::new(Class::Argument, what)
                 .remedy("a block has at least one value, and the next begins where it ends or later"));
         }
         let count = if values < block { 0 } else { (values - block) / stride + 1 };
-        Ok(Blocks { count, block, stride })
+        Ok(StridedBlocks { count, block, stride })
     }
 
     fn len(self) -> usize {
@@ -79,7 +79,7 @@ impl<'a, T: Datatype> Strided<'a, T> {
     /// # Errors
     /// [`Class::Argument`] where blocks are empty or overlap.
     pub fn new(values: &'a [T], block: usize, stride: usize) -> Result<Strided<'a, T>> {
-        Ok(Strided { values, shape: Blocks::of(values.len(), block, stride)? })
+        Ok(Strided { values, shape: StridedBlocks::of(values.len(), block, stride)? })
     }
 
     /// How many values are seen.
@@ -96,7 +96,7 @@ impl<'a, T: Datatype> Strided<'a, T> {
 
     /// The values in the order of the message.
     pub fn iter(&self) -> impl Iterator<Item = &'a T> {
-        let Blocks { count, block, stride } = self.shape;
+        let StridedBlocks { count, block, stride } = self.shape;
         self.values.chunks(stride).take(count).flat_map(move |chunk| &chunk[..block])
     }
 }
@@ -107,7 +107,7 @@ impl<'a, T: Datatype> StridedMut<'a, T> {
     /// # Errors
     /// [`Class::Argument`] where blocks are empty or overlap.
     pub fn new(values: &'a mut [T], block: usize, stride: usize) -> Result<StridedMut<'a, T>> {
-        let shape = Blocks::of(values.len(), block, stride)?;
+        let shape = StridedBlocks::of(values.len(), block, stride)?;
         Ok(StridedMut { values, shape })
     }
 
@@ -188,21 +188,21 @@ impl Communicator {
     ) -> Begins<T> {
         self.begin_on(values, |values| {
             check_tag(tag)?;
-            let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+            let datatype = StridedBlocks::of(values.len(), block, stride)?.datatype::<T>()?;
             let gathered = Gathered::new(&datatype, 1, reading(values))?;
             let sending = self.start_send(Data::Apart(&gathered), to, tag, Mode::Standard)?;
             Ok(BegunRequest::Send { sending, to, tag, keeps: None })
         })
     }
 
-    /// Begins to receive values to places of a vector that stand apart, as [`StridedMut::new`] has them. The
-    /// vector comes back with all its values; what lies between the places stays. See
-    /// [`Communicator::isend_strided`].
+    /// Begins to receive into blocks of a vector that are noncontiguous, as [`StridedMut::new`] has them. The
+    /// vector comes back with all its values; the values between the blocks are unchanged.
+    /// [`Communicator::isend_strided`] sends such blocks.
     ///
     /// # Errors
     /// [`Class::Argument`] where blocks are empty or overlap; [`Class::Rank`]. The vector comes back with the
-    /// error, and [`Request::wait_with_values`](crate::Request::wait_with_values) gives it back where the
-    /// receive fails later.
+    /// error. Where the receive fails later, the vector comes back from
+    /// [`OwnedRequest::wait_with_values`](crate::OwnedRequest::wait_with_values).
     pub fn ireceive_strided<T: Datatype>(
         &self,
         values: Vec<T>,
@@ -212,7 +212,7 @@ impl Communicator {
         tag: impl Into<Option<i32>>,
     ) -> Begins<T> {
         self.begin_on(values, |values| {
-            let datatype = Blocks::of(values.len(), block, stride)?.datatype::<T>()?;
+            let datatype = StridedBlocks::of(values.len(), block, stride)?.datatype::<T>()?;
             let scattered = Scattered::new(&datatype, 1, writing(values))?;
             let target = Target::Scattered(Box::new(scattered));
             Ok(BegunRequest::Spread(self.start_receive(target, from.into(), tag.into())?))

@@ -9,7 +9,7 @@ use job::error::{Class, Error, Result};
 use messaging::{Message, Mode, Outcome, Rank, Receiving, Sending};
 
 pub(crate) use self::request::BegunRequest;
-pub use self::request::{Begins, NotBegun, Request};
+pub use self::request::{Begins, NotBegun, OwnedRequest};
 use self::request::{State, Way};
 use crate::communicator::{Combining, Communicator, Status};
 use crate::memory::{Datatype, Transferable, blank, reading, value_bytes, writing};
@@ -133,14 +133,14 @@ impl Communicator {
         count: usize,
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
-    ) -> Result<Request<T>> {
+    ) -> Result<OwnedRequest<T>> {
         let mut values = blank::<T>(count);
         let (memory, landing) = inbound(&mut values)?;
         let state = match self.start_receive(memory, from.into(), tag.into())? {
             Receiving::Done(outcome) => State::Over(outcome),
             Receiving::Pending(id) => State::Under(id),
         };
-        Ok(Request { communicator: self.clone(), values, state, way: Way::In(landing) })
+        Ok(OwnedRequest { communicator: self.clone(), values, state, way: Way::In(landing) })
     }
 
     /// Begins to receive a message of any length, which makes its room while it comes. It is received in the
@@ -168,13 +168,13 @@ impl Communicator {
         &self,
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<i32>>,
-    ) -> Result<Request<T>> {
+    ) -> Result<OwnedRequest<T>> {
         let growing = Growing::default();
         let state = match self.start_receive(growing.target(), from.into(), tag.into())? {
             Receiving::Done(outcome) => State::Over(outcome),
             Receiving::Pending(id) => State::Under(id),
         };
-        Ok(Request { communicator: self.clone(), values: Vec::new(), state, way: Way::Growing(growing) })
+        Ok(OwnedRequest { communicator: self.clone(), values: Vec::new(), state, way: Way::Growing(growing) })
     }
 
     /// Begins something on values that the request owns from now on; where it cannot be begun, they come
@@ -199,7 +199,7 @@ impl Communicator {
             BegunRequest::Spread(Receiving::Done(outcome)) => (State::Over(outcome), Way::Spread),
             BegunRequest::Spread(Receiving::Pending(id)) => (State::Under(id), Way::Spread),
         };
-        Ok(Request { communicator: self.clone(), values, state, way })
+        Ok(OwnedRequest { communicator: self.clone(), values, state, way })
     }
 
     /// Receives a message into nothing: who sends it does not wait for ever, whatever its length.
@@ -380,17 +380,17 @@ pub(crate) fn check_tag(tag: i32) -> Result<()> {
 /// What a message of any length can be received as.
 ///
 /// Sealed: all of them make their room by the length of the message.
-pub trait FromMessage: sealed::Sealed + Sized {
+pub trait FromMessage: sealed::SealedBuffer + Sized {
     /// Receives a message that was taken.
     #[doc(hidden)]
     fn from_message(communicator: &Communicator, message: Message) -> Result<(Self, Status)>;
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait SealedBuffer {}
 }
 
-impl<T: Datatype> sealed::Sealed for Vec<T> {}
+impl<T: Datatype> sealed::SealedBuffer for Vec<T> {}
 impl<T: Datatype> FromMessage for Vec<T> {
     fn from_message(communicator: &Communicator, message: Message) -> Result<(Vec<T>, Status)> {
         let mut values = Vec::new();
@@ -416,14 +416,14 @@ impl<T: Datatype> FromMessage for Vec<T> {
     }
 }
 
-impl<T: Datatype> sealed::Sealed for Box<[T]> {}
+impl<T: Datatype> sealed::SealedBuffer for Box<[T]> {}
 impl<T: Datatype> FromMessage for Box<[T]> {
     fn from_message(communicator: &Communicator, message: Message) -> Result<(Box<[T]>, Status)> {
         Vec::from_message(communicator, message).map(|(values, status)| (values.into(), status))
     }
 }
 
-impl sealed::Sealed for String {}
+impl sealed::SealedBuffer for String {}
 impl FromMessage for String {
     fn from_message(communicator: &Communicator, message: Message) -> Result<(String, Status)> {
         let (bytes, status) = Vec::<u8>::from_message(communicator, message)?;

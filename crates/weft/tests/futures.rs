@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::on_each_fabric;
-use weft::{Rank, Request, block_on};
+use weft::{OwnedRequest, Rank, block_on};
 
 /// Waits for all, and polls only those whose waker was called, as executors with lists do.
-async fn all_of(requests: Vec<Request<u64>>) -> Vec<u64> {
+async fn all_of(requests: Vec<OwnedRequest<u64>>) -> Vec<u64> {
     struct Flag(Mutex<bool>, Waker);
     impl Wake for Flag {
         fn wake(self: Arc<Flag>) {
@@ -22,7 +22,7 @@ async fn all_of(requests: Vec<Request<u64>>) -> Vec<u64> {
             self.1.wake_by_ref();
         }
     }
-    let mut waiting: Vec<(usize, Request<u64>, Option<Arc<Flag>>)> =
+    let mut waiting: Vec<(usize, OwnedRequest<u64>, Option<Arc<Flag>>)> =
         requests.into_iter().enumerate().map(|(at, request)| (at, request, None)).collect();
     let mut values = vec![0; waiting.len()];
     poll_fn(|context| {

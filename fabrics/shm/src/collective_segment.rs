@@ -23,7 +23,7 @@ use crate::bell::wake;
 use crate::layout::{
     COLLECTIVE_SEGMENT_PLACE_BYTES, COLLECTIVE_SEGMENT_PLACES, COLLECTIVE_SEGMENTS, HEAD_COLLECTIVE_SEGMENTS,
 };
-use crate::memory::{Memory, Window};
+use crate::memory::{Memory, SegmentView};
 use crate::process_slot::ProcessSlot;
 use crate::segment::Segment;
 use crate::slot_table::{self, SlotTable};
@@ -56,8 +56,8 @@ pub struct CollectiveSegment {
     /// Whether this member has left it.
     has_left: Word,
     /// The beginning of the collective segment, and each member's place.
-    head: Window<COLLECTIVE_SEGMENT_PLACES>,
-    windows: Box<[Window<COLLECTIVE_SEGMENT_PLACE_BYTES>]>,
+    head: SegmentView<COLLECTIVE_SEGMENT_PLACES>,
+    windows: Box<[SegmentView<COLLECTIVE_SEGMENT_PLACE_BYTES>]>,
     pull: bool,
     /// The process whose memory this one of two members reads, as soon as that was tried; `reads::REFUSED`
     /// where it may not.
@@ -115,8 +115,8 @@ impl CollectiveSegments {
                 process_slots.len() as u32,
             );
             let (has_left, has_staging_buffers) = (Word::new(0), [Word::new(0), Word::new(0)]);
-            let head = Window::new(&self.segment, at);
-            let window = |place| Window::new(&self.segment, places.through_at(place));
+            let head = SegmentView::new(&self.segment, at);
+            let window = |place| SegmentView::new(&self.segment, places.through_at(place));
             let windows = (0..process_slots.len() as u32).map(window).collect();
             let (segment, pull, read_from) = (self.segment.clone(), self.pull, Word::new(reads::UNTRIED));
             CollectiveSegment {
@@ -164,13 +164,13 @@ impl CollectiveSegment {
     }
 
     #[inline(always)]
-    fn own(&self) -> &Window<COLLECTIVE_SEGMENT_PLACE_BYTES> {
+    fn own(&self) -> &SegmentView<COLLECTIVE_SEGMENT_PLACE_BYTES> {
         &self.windows[self.places.here() as usize]
     }
 
     /// That member's place; that of the last one for those that do not exist.
     #[inline(always)]
-    fn of(&self, place: u32) -> &Window<COLLECTIVE_SEGMENT_PLACE_BYTES> {
+    fn of(&self, place: u32) -> &SegmentView<COLLECTIVE_SEGMENT_PLACE_BYTES> {
         &self.windows[(place as usize).min(self.windows.len() - 1)]
     }
 

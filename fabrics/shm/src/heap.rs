@@ -5,7 +5,7 @@
 //! memory; the file is sparse, so what is not allocated costs nothing. Its owner takes blocks there
 //! ([`SharedHeap`]): memory is reserved first, so that a full machine is an error and never a signal, and
 //! given back when the block is freed. Where a message in such a block waits for its receiver, its
-//! description says where in the file it stands, and the receiver maps that place ([`Window`]).
+//! description says where in the file it stands, and the receiver maps that place ([`MappedHeap`]).
 //!
 //! Descriptions come from a peer: a place outside of that peer's area is an error with its name. A place
 //! inside that is not allocated (any more) reads as zeros.
@@ -167,7 +167,7 @@ pub(crate) fn place(exposed: Exposed) -> Option<u64> {
 
 /// A peer's heap, as far as it is mapped here: from its beginning to twice of what was needed last.
 #[derive(Default)]
-pub(crate) struct Window {
+pub(crate) struct MappedHeap {
     mapped: Option<Mapped>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) enum Unread {
     Refused,
 }
 
-impl Window {
+impl MappedHeap {
     /// Fills `into` with what stands at `at` of the file, in the heap of `process_slot`.
     pub(crate) fn read(
         &mut self,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     fn read(
-        window: &mut Window,
+        window: &mut MappedHeap,
         segment: &Segment,
         process_slot: u32,
         at: u64,
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(taken_bytes(&segment) - before, 102_400, "whole pages, reserved at once");
         fill(block, 100_000, 3);
         let at = heap.locate(part(block, 5000, 90_000)).unwrap();
-        let mut window = Window::default();
+        let mut window = MappedHeap::default();
         let copy = read(&mut window, &segment, 1, at, 90_000).unwrap();
         assert_eq!(copy, part(block, 5000, 90_000).to_vec());
         assert!(heap.give_back(block));
@@ -321,7 +321,7 @@ mod tests {
         let block = heap.take(10_000, 1).unwrap().unwrap();
         let at = heap.locate(part(block, 0, 10_000)).unwrap();
         let (area, area_bytes) = (segment.layout().heap_at(1), segment.layout().heap_bytes);
-        let mut window = Window::default();
+        let mut window = MappedHeap::default();
         for (at, bytes) in [
             (0, 8),
             (area - 1, 8),

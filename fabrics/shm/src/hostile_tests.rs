@@ -98,7 +98,7 @@ struct Node {
     honest: Shm,
     to_hostile: ShmLane,
     to_victim: ShmLane,
-    heard: Heard,
+    heard: VictimLog,
 }
 
 #[derive(Clone, Debug)]
@@ -167,7 +167,15 @@ impl Node {
         let (mut victim, hostile, mut honest) = (open(0), open(1), open(2));
         let to_hostile = victim.connect(Peer(11), &hostile.address()).unwrap();
         let to_victim = honest.connect(Peer(10), &victim.address()).unwrap();
-        Node { segment, victim, _hostile: hostile, honest, to_hostile, to_victim, heard: Heard::default() }
+        Node {
+            segment,
+            victim,
+            _hostile: hostile,
+            honest,
+            to_hostile,
+            to_victim,
+            heard: VictimLog::default(),
+        }
     }
 
     fn suffer(&mut self, deed: &Deed) {
@@ -232,14 +240,14 @@ impl Node {
 }
 
 #[derive(Default)]
-struct Heard {
+struct VictimLog {
     messages: usize,
     honest: usize,
     lost: Vec<(Peer, FabricError)>,
     arriving: bool,
 }
 
-impl Heard {
+impl VictimLog {
     fn note(&mut self, from: Peer) {
         assert!(!self.lost.iter().any(|(lost, _)| *lost == from), "{from:?} speaks after it was lost");
         match from {
@@ -251,7 +259,7 @@ impl Heard {
     }
 }
 
-impl Sink for Heard {
+impl Sink for VictimLog {
     fn message(&mut self, from: Peer, _header: &Header, payload: Payload<'_>) {
         self.note(from);
         assert!(payload.to_vec().len() <= 2048, "a whole message is larger than any piece");

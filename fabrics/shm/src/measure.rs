@@ -85,11 +85,11 @@ struct MeasuredEnd {
     leads: bool,
     patience: Duration,
     outbox: Heap,
-    heard: Heard,
+    heard: ReceivedMessages,
 }
 
 /// What has come.
-struct Heard {
+struct ReceivedMessages {
     messages: usize,
     inbox: Heap,
     exposed: Exposed,
@@ -112,7 +112,12 @@ impl MeasuredEnd {
             shm.address_of(other).ok_or_else(|| refused("there is no other process slot".to_owned()))?;
         let lane = shm.connect(other, &address)?;
         let largest = COPIED_BYTES.into_iter().chain(PULLED_BYTES).max().unwrap_or(0);
-        let heard = Heard { messages: 0, inbox: Heap::new(largest), exposed: Exposed::default(), lost: None };
+        let heard = ReceivedMessages {
+            messages: 0,
+            inbox: Heap::new(largest),
+            exposed: Exposed::default(),
+            lost: None,
+        };
         Ok(MeasuredEnd { shm, lane, leads: process_slot == 0, patience, outbox: Heap::new(largest), heard })
     }
 
@@ -247,7 +252,7 @@ impl MeasuredEnd {
     }
 }
 
-impl Sink for Heard {
+impl Sink for ReceivedMessages {
     fn message(&mut self, _from: Peer, header: &Header, payload: Payload<'_>) {
         self.inbox.memory().write_at(0, payload);
         let [start, start_high, length, length_high, ..] = header.words;

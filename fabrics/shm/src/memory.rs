@@ -110,7 +110,7 @@ pub enum Use {
 }
 
 #[cfg(not(loom))]
-pub use mapped::{Mapped, Window};
+pub use mapped::{Mapped, SegmentView};
 #[cfg(all(test, not(loom)))]
 pub use mapped::{claim_for_tests, claim_to_write_for_tests};
 
@@ -243,30 +243,30 @@ mod mapped {
 
     /// So many bytes of a segment, for who uses them all the time: they are looked up once, and what is known
     /// of offsets when this is compiled is not checked again.
-    pub struct Window<const BYTES: usize> {
+    pub struct SegmentView<const BYTES: usize> {
         start: *mut u8,
         #[allow(dead_code, reason = "keeps the memory there")]
         segment: Segment,
     }
 
     // SAFETY: as for `Mapped`, which the segment keeps.
-    unsafe impl<const BYTES: usize> Send for Window<BYTES> {}
+    unsafe impl<const BYTES: usize> Send for SegmentView<BYTES> {}
     // SAFETY: as above.
-    unsafe impl<const BYTES: usize> Sync for Window<BYTES> {}
+    unsafe impl<const BYTES: usize> Sync for SegmentView<BYTES> {}
 
-    impl<const BYTES: usize> Window<BYTES> {
+    impl<const BYTES: usize> SegmentView<BYTES> {
         /// The window onto the bytes of `segment` at `offset`, a multiple of 64.
-        pub fn new(segment: &Segment, offset: usize) -> Window<BYTES> {
+        pub fn new(segment: &Segment, offset: usize) -> SegmentView<BYTES> {
             if !offset.is_multiple_of(LINE) {
                 askew(offset);
             }
-            Window { start: segment.memory().place(offset, BYTES), segment: segment.clone() }
+            SegmentView { start: segment.memory().place(offset, BYTES), segment: segment.clone() }
         }
     }
 
     // SAFETY: `new` has seen that `BYTES` bytes from `start` on are inside a mapping that the segment keeps,
     // and begin with a line.
-    unsafe impl<const BYTES: usize> Pages for Window<BYTES> {
+    unsafe impl<const BYTES: usize> Pages for SegmentView<BYTES> {
         #[inline(always)]
         fn start(&self) -> *mut u8 {
             self.start

@@ -11,7 +11,7 @@ use crate::bell::{ShmBell, wake};
 use crate::choices::Ways;
 use crate::cma::{self, Probe};
 use crate::collective_segment::CollectiveSegments;
-use crate::heap::{self, SharedHeap, Window};
+use crate::heap::{self, MappedHeap, SharedHeap};
 use crate::layout::{CHUNKED_MESSAGE_BYTES_MIN, LINE_PAYLOAD_BYTES_MAX, PAGE};
 use crate::memory::Mapped;
 use crate::presence::{self, LivenessTable};
@@ -48,7 +48,7 @@ pub struct Shm {
     /// Memory that the others can map.
     heap: SharedHeap,
     /// The heaps of others in which something was read, by process slot.
-    windows: BTreeMap<u32, Window>,
+    windows: BTreeMap<u32, MappedHeap>,
     /// The peers that were spoken to, or have spoken. A lane is a place here.
     pairs: Vec<Pair>,
     /// Where the pair with a process slot is there; [`NOWHERE`] where there is none.

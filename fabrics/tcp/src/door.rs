@@ -27,7 +27,7 @@ pub(crate) struct Door {
     /// How many processes the job has.
     peers: u32,
     secret: Secret,
-    guests: Vec<Guest>,
+    guests: Vec<Connection>,
     /// The number of the next guest; events name guests by it.
     next_serial: u32,
     /// Given up when no other descriptor is left, so that who knocks can be told why it cannot come in.
@@ -116,7 +116,7 @@ impl Door {
         if let Step::Stay = step {
             return None;
         }
-        let Guest { socket, remote, .. } = self.guests.swap_remove(at);
+        let Connection { socket, remote, .. } = self.guests.swap_remove(at);
         if self.closed.as_ref().is_some_and(|closed| closed.is_crowded) {
             self.reopen(poller);
         }
@@ -130,17 +130,17 @@ impl Door {
     pub(crate) fn wait(&mut self, arrived: Arrived, poller: &Poller) {
         let Arrived { socket, peer, host, remote } = arrived;
         let serial = self.number();
-        if poller.change(&socket, Token::Guest(serial), Interest::Read).is_ok() {
+        if poller.change(&socket, Token::Connection(serial), Interest::Read).is_ok() {
             let stage = Stage::Waiting { peer, host };
-            self.guests.push(Guest { serial, socket, remote, since: Instant::now(), stage });
+            self.guests.push(Connection { serial, socket, remote, since: Instant::now(), stage });
         }
     }
 
     /// Takes back one who waits and comes from `peer`.
     pub(crate) fn take_waiting(&mut self, from: Peer) -> Option<Arrived> {
-        let is_it = |guest: &Guest| matches!(guest.stage, Stage::Waiting { peer, .. } if peer == from);
+        let is_it = |guest: &Connection| matches!(guest.stage, Stage::Waiting { peer, .. } if peer == from);
         let at = self.guests.iter().position(is_it)?;
-        let Guest { socket, remote, stage, .. } = self.guests.swap_remove(at);
+        let Connection { socket, remote, stage, .. } = self.guests.swap_remove(at);
         match stage {
             Stage::Waiting { peer, host } => Some(Arrived { socket, peer, host, remote }),
             other => unreachable!("a guest that waits was found in the stage {other:?}"),
@@ -154,8 +154,14 @@ impl Door {
             self.guests.swap_remove(oldest);
         }
         let (remote, serial) = (remote_address(&socket), self.number());
-        if poller.add(&socket, Token::Guest(serial), Interest::Read).is_ok() {
-            self.guests.push(Guest { serial, socket, remote, since: now, stage: Stage::Hello(Text::new()) });
+        if poller.add(&socket, Token::Connection(serial), Interest::Read).is_ok() {
+            self.guests.push(Connection {
+                serial,
+                socket,
+                remote,
+                since: now,
+                stage: Stage::Hello(Text::new()),
+            });
         }
     }
 
@@ -223,7 +229,7 @@ impl Door {
 }
 
 /// One accepted connection.
-struct Guest {
+struct Connection {
     serial: u32,
     socket: OwnedFd,
     remote: Option<SocketAddr>,
@@ -264,7 +270,7 @@ enum Step {
     Arrive { peer: Peer, host: String },
 }
 
-impl Guest {
+impl Connection {
     fn go_on(&mut self, here: Peer, peers: u32, secret: &Secret) -> Step {
         match &mut self.stage {
             Stage::Hello(text) => match text.read(&self.socket) {

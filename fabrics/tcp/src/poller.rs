@@ -205,7 +205,7 @@ pub(crate) enum Token {
     /// A ring; sleepers read it.
     Wake,
     /// An accepted connection that has proved nothing yet, by its serial number.
-    Guest(u32),
+    Connection(u32),
     /// A link that is being opened, by its index.
     Opening(u32),
     /// An open link, by its index.
@@ -217,7 +217,7 @@ impl Token {
         match self {
             Token::Door => 0,
             Token::Wake => 1 << 32,
-            Token::Guest(serial) => 2 << 32 | u64::from(serial),
+            Token::Connection(serial) => 2 << 32 | u64::from(serial),
             Token::Opening(index) => 3 << 32 | u64::from(index),
             Token::Link(index) => 4 << 32 | u64::from(index),
         }
@@ -227,7 +227,7 @@ impl Token {
         let number = code as u32;
         match code >> 32 {
             0 => Token::Door,
-            2 => Token::Guest(number),
+            2 => Token::Connection(number),
             3 => Token::Opening(number),
             4 => Token::Link(number),
             _ => Token::Wake,
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn tokens_come_back() {
         for number in [0, 1, u32::MAX] {
-            for token in [Token::Guest(number), Token::Opening(number), Token::Link(number)] {
+            for token in [Token::Connection(number), Token::Opening(number), Token::Link(number)] {
                 assert_eq!(Token::decode(token.encode()), token);
             }
         }

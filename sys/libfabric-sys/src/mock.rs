@@ -46,7 +46,7 @@ pub struct Rules {
     /// Whether it writes to memory of peers.
     pub writes: bool,
     /// Its atomics.
-    pub atomics: Atomics,
+    pub atomics: MockAtomics,
     /// Whether it tells when a write has arrived (`FI_DELIVERY_COMPLETE`).
     pub delivers: bool,
     /// Of a hundred calls, so many are told to come again.
@@ -78,7 +78,7 @@ pub struct Rules {
 
 /// What a provider has of atomics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Atomics {
+pub enum MockAtomics {
     /// Nothing, and it says so.
     None,
     /// Nothing, and it says that it has them, as `net` of libfabric 1.17 does.
@@ -128,7 +128,7 @@ impl Rules {
         inject_bytes_max: 64,
         message_bytes_max: 1 << 30,
         writes: true,
-        atomics: Atomics::Bytes(256),
+        atomics: MockAtomics::Bytes(256),
         delivers: true,
         busy_percent: 0,
         failing_percent: 0,

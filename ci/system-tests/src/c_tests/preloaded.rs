@@ -6,11 +6,11 @@ use std::process::Command;
 
 use super::case::{Case, Right, benchmark, judge, plain};
 use super::fabrics::Fabric;
-use super::{LIMIT, Place};
+use super::{CTestSetup, LIMIT};
 use crate::job;
 use crate::tally::Tally;
 
-impl Place {
+impl CTestSetup {
     /// A benchmark that does not notice wrong bytes proves nothing: a library put before ours, which
     /// turns one bit of what is received, must make it fail. That it can be put before ours is tested
     /// here, too.

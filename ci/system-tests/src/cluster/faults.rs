@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::nodes::Cluster;
 use super::rows::{BY_LIBFABRIC, LIBFABRIC};
-use super::{LIMIT, Place};
+use super::{ClusterSetup, LIMIT};
 use crate::job::{self, Ending};
 use crate::survivors;
 use crate::tally::Tally;
 
-impl Place {
+impl ClusterSetup {
     /// Tests that an error ends the job soon, with words that tell what happened and where.
     pub fn faults(&self, cluster: &Cluster, tally: &mut Tally) {
         let abort = self.program("tests/abort");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{LIMIT, Place};
+use super::{ClusterSetup, LIMIT};
 use crate::job::{self, Ending};
 
 /// The nodes while they are up; they go down with this value, unless they were up before.
@@ -16,19 +16,19 @@ pub struct Cluster {
 
 impl Cluster {
     /// Brings the nodes up. The inner error is why there can be none here.
-    pub fn up(place: &Place) -> Result<Result<Cluster, String>, String> {
-        let log = place.folder.join("slurm.log");
-        let asked = job::run(Command::new(&place.slurm).arg("is-up"), LIMIT, &log)?;
+    pub fn up(setup: &ClusterSetup) -> Result<Result<Cluster, String>, String> {
+        let log = setup.folder.join("slurm.log");
+        let asked = job::run(Command::new(&setup.slurm).arg("is-up"), LIMIT, &log)?;
         let was_up = asked.succeeded();
-        let made = job::run(Command::new(&place.slurm).arg("up"), LIMIT, &log)?;
+        let made = job::run(Command::new(&setup.slurm).arg("up"), LIMIT, &log)?;
         match made.ending {
             Ending::Exited(0) => {}
             Ending::Exited(77) => return Ok(Err(made.output.lines().last().unwrap_or_default().to_owned())),
             _ => return Err(format!("ci/slurm up: {}", made.account())),
         }
-        let told = job::succeed("ci/slurm ssh", Command::new(&place.slurm).arg("ssh"), LIMIT, &log)?;
+        let told = job::succeed("ci/slurm ssh", Command::new(&setup.slurm).arg("ssh"), LIMIT, &log)?;
         let ssh = PathBuf::from(told.output.trim());
-        Ok(Ok(Cluster { slurm: place.slurm.clone(), ssh, was_up }))
+        Ok(Ok(Cluster { slurm: setup.slurm.clone(), ssh, was_up }))
     }
 
     /// From now on nothing goes from the second node to the first.

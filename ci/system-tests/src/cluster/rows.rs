@@ -2,7 +2,7 @@
 //! each.
 
 /// One line of the table.
-pub struct Row {
+pub struct ClusterRow {
     pub launcher: Launcher,
     /// Words between the launcher and the program, as a user writes them.
     pub options: &'static [&'static str],
@@ -26,8 +26,8 @@ pub enum Launcher {
     Srun,
 }
 
-pub const ROWS: &[Row] = &[
-    Row {
+pub const ROWS: &[ClusterRow] = &[
+    ClusterRow {
         launcher: Launcher::Alone,
         options: &[],
         variables: &[],
@@ -36,58 +36,58 @@ pub const ROWS: &[Row] = &[
         way: "-",
         programs: FEW,
     },
-    Row { way: SHM, ..here(Launcher::Weftrun, &["-n", "4"]) },
-    Row { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Weftrun, &["-n", "4"]) },
-    Row { way: SHM, ..here(Launcher::Hydra, &["-n", "4"]) },
-    Row { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Hydra, &["-n", "4"]) },
-    Row { way: SHM, ..here(Launcher::Hydra, &["-pmi-port", "-n", "4"]) },
-    Row {
+    ClusterRow { way: SHM, ..here(Launcher::Weftrun, &["-n", "4"]) },
+    ClusterRow { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Weftrun, &["-n", "4"]) },
+    ClusterRow { way: SHM, ..here(Launcher::Hydra, &["-n", "4"]) },
+    ClusterRow { way: TCP, variables: &[("WEFT_FABRIC", "tcp")], ..here(Launcher::Hydra, &["-n", "4"]) },
+    ClusterRow { way: SHM, ..here(Launcher::Hydra, &["-pmi-port", "-n", "4"]) },
+    ClusterRow {
         way: MIXED,
         programs: ALL,
         ..far(Launcher::Hydra, 3, 6, &["-hosts", "n1,n2,n3", "-ppn", "2", "-n", "6"])
     },
-    Row { way: MIXED, ..far(Launcher::HydraInAllocation, 2, 4, &["-n", "4"]) },
-    Row {
+    ClusterRow { way: MIXED, ..far(Launcher::HydraInAllocation, 2, 4, &["-n", "4"]) },
+    ClusterRow {
         way: LIBFABRIC,
         variables: BY_LIBFABRIC,
         ..far(Launcher::Hydra, 2, 4, &["-hosts", "n1,n2", "-ppn", "2", "-n", "4"])
     },
-    Row {
+    ClusterRow {
         way: LIBFABRIC,
         variables: BY_LIBFABRIC,
         programs: SOME,
         ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
     },
-    Row { way: SHM, ..far(Launcher::Srun, 1, 4, &["--mpi=pmi2", "-N1", "-n4"]) },
-    Row { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmi2", "-N4", "-n8"]) },
-    Row {
+    ClusterRow { way: SHM, ..far(Launcher::Srun, 1, 4, &["--mpi=pmi2", "-N1", "-n4"]) },
+    ClusterRow { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmi2", "-N4", "-n8"]) },
+    ClusterRow {
         way: TCP,
         variables: &[("WEFT_FABRIC", "tcp"), ("WEFT_TCP_PORTS", "20000-20999")],
         ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
     },
-    Row { way: MIXED, ..far(Launcher::WeftrunInAllocation, 2, 4, &["-n", "4"]) },
-    Row { way: SHM, ..here(Launcher::Prrte, &["-n", "4"]) },
-    Row { way: MIXED, ..far(Launcher::Prrte, 2, 4, &["--host", "n1:2,n2:2", "-n", "4"]) },
-    Row {
+    ClusterRow { way: MIXED, ..far(Launcher::WeftrunInAllocation, 2, 4, &["-n", "4"]) },
+    ClusterRow { way: SHM, ..here(Launcher::Prrte, &["-n", "4"]) },
+    ClusterRow { way: MIXED, ..far(Launcher::Prrte, 2, 4, &["--host", "n1:2,n2:2", "-n", "4"]) },
+    ClusterRow {
         way: MIXED,
         variables: &[("WEFT_PROCESS_MANAGER", "pmi2")],
         ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-N2", "-n4"])
     },
-    Row { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmix", "-N4", "-n8"]) },
+    ClusterRow { way: MIXED, programs: ALL, ..far(Launcher::Srun, 4, 8, &["--mpi=pmix", "-N4", "-n8"]) },
     // Ranks dealt to the nodes one by one, and by a list that claims one node for each.
-    Row { way: MIXED, ..far(Launcher::Srun, 3, 8, &["--mpi=pmi2", "-N3", "-n8", "-m", "cyclic"]) },
-    Row {
+    ClusterRow { way: MIXED, ..far(Launcher::Srun, 3, 8, &["--mpi=pmi2", "-N3", "-n8", "-m", "cyclic"]) },
+    ClusterRow {
         way: MIXED,
         ..far(Launcher::Srun, 2, 4, &["--mpi=pmi2", "-n4", "-m", "arbitrary", "-w", "n1,n2,n1,n2"])
     },
 ];
 
-const fn here(launcher: Launcher, options: &'static [&'static str]) -> Row {
-    Row { launcher, options, variables: &[], nodes: 1, ranks: 4, way: "", programs: FEW }
+const fn here(launcher: Launcher, options: &'static [&'static str]) -> ClusterRow {
+    ClusterRow { launcher, options, variables: &[], nodes: 1, ranks: 4, way: "", programs: FEW }
 }
 
-const fn far(launcher: Launcher, nodes: u32, ranks: u32, options: &'static [&'static str]) -> Row {
-    Row { launcher, options, variables: &[], nodes, ranks, way: "", programs: FEW }
+const fn far(launcher: Launcher, nodes: u32, ranks: u32, options: &'static [&'static str]) -> ClusterRow {
+    ClusterRow { launcher, options, variables: &[], nodes, ranks, way: "", programs: FEW }
 }
 
 const SHM: &str = "shm";
@@ -127,7 +127,7 @@ pub const ALL: &[&str] = &[
 /// Programs of the faults.
 pub const FAULTY: &[&str] = &["tests/abort", "launch/ends", "launch/survives"];
 
-impl Row {
+impl ClusterRow {
     /// The launcher's words as a user writes them.
     pub fn command(&self) -> String {
         let launcher = match self.launcher {

@@ -11,7 +11,7 @@ pub struct Source<'a> {
 
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Function {
+pub struct FunctionSize {
     /// Its name.
     pub name: String,
     /// Line of `fn`, from 1.
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
     }
 
     /// Every function that has a body.
-    pub fn functions(&self) -> Vec<Function> {
+    pub fn functions(&self) -> Vec<FunctionSize> {
         self.words("fn").filter_map(|offset| self.function(offset)).collect()
     }
 
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         false
     }
 
-    fn function(&self, offset: usize) -> Option<Function> {
+    fn function(&self, offset: usize) -> Option<FunctionSize> {
         let rest = &self.code[offset + "fn".len()..];
         let name: String = rest.trim_start().chars().take_while(|&c| is_word(c)).collect();
         if name.is_empty() {
@@ -94,7 +94,7 @@ impl<'a> Source<'a> {
         }
         let end = body_end(rest)?;
         let lines = rest[..end].matches('\n').count() + 1;
-        Some(Function { name, line: self.line(offset), lines })
+        Some(FunctionSize { name, line: self.line(offset), lines })
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use weft::claims::{Lent, Outcome, Probed};
-use weft::{Class, Error, Result, Wanted};
+use weft::{Class, Error, Result, WaitListEntry};
 
 use crate::bodies::communicator_creation;
 use crate::bodies::generalized;
@@ -68,7 +68,7 @@ impl Ended {
 fn wait_and_take(runtime: &'static Runtime, request: MPI_Request) -> Result<Ended> {
     if let Some(id) = named_receive(request) {
         let (mut received, mut is_unusual) = (None, false);
-        let wanted = |place| if place == 0 { Wanted::Receive(id) } else { Wanted::Stop };
+        let wanted = |place| if place == 0 { WaitListEntry::Receive(id) } else { WaitListEntry::Stop };
         runtime.process().wait_lent(wanted, |_, status| received = status, |_| is_unusual = true);
         return match received {
             Some(status) => Ok(Ended { status: status::of(&status), failed: None }),

@@ -34,7 +34,7 @@ pub fn mpi_sendrecv(
         let send = Send { buffer: sendbuf, count: sendcount, datatype: sendtype, to: dest, tag: sendtag };
         let receive =
             Receive { buffer: recvbuf, count: recvcount, datatype: recvtype, from: source, tag: recvtag };
-        let (receiving, sending) = begin(runtime, &object.comm, send, receive, Origin::InPlace)?;
+        let (receiving, sending) = begin(runtime, &object.comm, send, receive, SendSource::InPlace)?;
         conclude_both(&object.comm, receiving, sending, status)
     })
 }
@@ -55,7 +55,7 @@ pub fn mpi_sendrecv_replace(
         let object = runtime.comm(comm)?;
         let send = Send { buffer: buf.read(), count, datatype, to: dest, tag: sendtag };
         let receive = Receive { buffer: buf, count, datatype, from: source, tag: recvtag };
-        let (receiving, sending) = begin(runtime, &object.comm, send, receive, Origin::FromACopy)?;
+        let (receiving, sending) = begin(runtime, &object.comm, send, receive, SendSource::FromACopy)?;
         conclude_both(&object.comm, receiving, sending, status)
     })
 }
@@ -78,7 +78,7 @@ pub fn mpi_isendrecv(
     let send = Send { buffer: sendbuf, count: sendcount, datatype: sendtype, to: dest, tag: sendtag };
     let receive =
         Receive { buffer: recvbuf, count: recvcount, datatype: recvtype, from: source, tag: recvtag };
-    call_nonblocking("MPI_Isendrecv", send, receive, Origin::InPlace, comm, request)
+    call_nonblocking("MPI_Isendrecv", send, receive, SendSource::InPlace, comm, request)
 }
 
 /// Begins to send what a buffer holds and to receive into the same buffer.
@@ -95,12 +95,12 @@ pub fn mpi_isendrecv_replace(
 ) -> c_int {
     let send = Send { buffer: buf.read(), count, datatype, to: dest, tag: sendtag };
     let receive = Receive { buffer: buf, count, datatype, from: source, tag: recvtag };
-    call_nonblocking("MPI_Isendrecv_replace", send, receive, Origin::FromACopy, comm, request)
+    call_nonblocking("MPI_Isendrecv_replace", send, receive, SendSource::FromACopy, comm, request)
 }
 
 /// Where the data of the send stands while it goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Origin {
+enum SendSource {
     InPlace,
     FromACopy,
 }
@@ -109,7 +109,7 @@ fn call_nonblocking(
     name: &'static str,
     send: Send,
     receive: Receive,
-    from: Origin,
+    from: SendSource,
     comm: MPI_Comm,
     request: Place<'_, MPI_Request>,
 ) -> c_int {
@@ -131,12 +131,12 @@ fn begin(
     comm: &Communicator,
     send: Send,
     receive: Receive,
-    from: Origin,
+    from: SendSource,
 ) -> Result<(Begun, Begun)> {
     let (send, receive) = (send.check(runtime, comm)?, receive.check(runtime, comm)?);
     let outgoing = match from {
-        Origin::InPlace => send.data()?,
-        Origin::FromACopy => Outgoing::Copied(send.copy()?),
+        SendSource::InPlace => send.data()?,
+        SendSource::FromACopy => Outgoing::Copied(send.copy()?),
     };
     let receiving = receive.begin(comm)?;
     match send.begin_with(comm, Mode::Standard, outgoing) {

@@ -110,10 +110,10 @@ mod tests {
     use crate::bodies::testing::{self, Answer};
     use crate::claims::{Places, Variable};
 
-    type Ask = fn(c_int, c_int, Place<'_, MPI_Datatype>) -> c_int;
+    type TypeConstructor = fn(c_int, c_int, Place<'_, MPI_Datatype>) -> c_int;
 
     /// The size of what is found, twice asked.
-    fn size(ask: Ask, p: c_int, r: c_int) -> Answer<i64> {
+    fn size(ask: TypeConstructor, p: c_int, r: c_int) -> Answer<i64> {
         let runtime = testing::start();
         let mut found = [MPI_DATATYPE_NULL; 2];
         for place in &mut found {

@@ -24,7 +24,7 @@ use crate::types::*;
 
 /// An operator together with the datatype that it combines, checked to fit each other.
 #[derive(Clone)]
-pub(crate) enum Operation {
+pub(crate) enum TypedOperator {
     /// The library's own.
     Predefined(Operator, Predefined),
     /// A search among values with an index, of a datatype without a name.
@@ -36,19 +36,21 @@ pub(crate) enum Operation {
     User { object: OpObject, handle: MPI_Datatype, datatype: Datatype, most: i64, _lent: Option<Arc<()>> },
 }
 
-impl Operation {
+impl TypedOperator {
     /// Whether the order of the operands makes no difference.
     pub(crate) fn commutative(&self) -> bool {
         match self {
-            Operation::Predefined(operator, _) | Operation::Search(operator, _) => operator.is_commutative(),
-            Operation::User { object, .. } => object.commutative,
+            TypedOperator::Predefined(operator, _) | TypedOperator::Search(operator, _) => {
+                operator.is_commutative()
+            }
+            TypedOperator::User { object, .. } => object.commutative,
         }
     }
 
     /// This operator for an operation of `elements` elements: a function of the program is called with at
     /// most as many, and at least with one.
-    pub(crate) fn among(mut self, elements: i64) -> Operation {
-        if let Operation::User { most, .. } = &mut self {
+    pub(crate) fn among(mut self, elements: i64) -> TypedOperator {
+        if let TypedOperator::User { most, .. } = &mut self {
             *most = elements.max(1);
         }
         self
@@ -57,7 +59,7 @@ impl Operation {
     /// Combines packed elements: `out = left op right`, or `out = left op out` without `right`, as far as all
     /// reach.
     pub(crate) fn combine(&self, left: Payload<'_>, right: Option<Payload<'_>>, out: &mut UserMemory) {
-        if let Operation::Predefined(operator, predefined) = self {
+        if let TypedOperator::Predefined(operator, predefined) = self {
             return combine_packed(*operator, *predefined, left, right, out)
                 .expect("`resolve` has checked that the operator is defined for the datatype");
         }
@@ -70,9 +72,9 @@ impl Operation {
         };
         let bytes = out.bytes();
         match self {
-            Operation::Predefined(..) => {}
-            Operation::Search(operator, pair) => pair.search(is_for_highest(*operator), left, &mut out),
-            &Operation::User { object, handle, ref datatype, most, .. } => {
+            TypedOperator::Predefined(..) => {}
+            TypedOperator::Search(operator, pair) => pair.search(is_for_highest(*operator), left, &mut out),
+            &TypedOperator::User { object, handle, ref datatype, most, .. } => {
                 let count = (bytes as i64).checked_div(datatype.size()).unwrap_or(0);
                 Call { function: object.function, handle, datatype, most }.packed(count, left, &mut out);
             }
@@ -87,14 +89,14 @@ pub(crate) fn resolve(
     op: MPI_Op,
     (datatype, count): (&Type, i64),
     handle: MPI_Datatype,
-) -> Result<Operation> {
+) -> Result<TypedOperator> {
     if let Some(operator) = predefined(op) {
         return library(runtime, operator, datatype, handle)
             .ok_or_else(|| illegal(runtime, operator, handle));
     }
     let object = user(runtime, op)?;
     let lent = runtime.objects().datatype(handle).map(|object| Arc::clone(&object.lent));
-    Ok(Operation::User {
+    Ok(TypedOperator::User {
         object,
         handle,
         datatype: Datatype::clone(datatype),
@@ -109,7 +111,7 @@ fn library(
     operator: Operator,
     datatype: &Datatype,
     handle: MPI_Datatype,
-) -> Option<Operation> {
+) -> Option<TypedOperator> {
     let means = datatype.predefined().map(Meaning::Number).or_else(|| datatypes::meaning(runtime, handle));
     match means? {
         Meaning::Number(predefined) => {
@@ -117,11 +119,11 @@ fn library(
             if legal && state::checks() && !operator.is_standard_for(predefined) {
                 warn(runtime, operator, predefined);
             }
-            legal.then_some(Operation::Predefined(operator, predefined))
+            legal.then_some(TypedOperator::Predefined(operator, predefined))
         }
         Meaning::Pair(pair) => {
             let searches = matches!(operator, Operator::MinLocation | Operator::MaxLocation);
-            searches.then_some(Operation::Search(operator, pair))
+            searches.then_some(TypedOperator::Search(operator, pair))
         }
     }
 }
@@ -407,14 +409,14 @@ pub fn mpi_reduce_local(
         }
         let (input, mut inout) = (inbuf.payload(start, bytes), inoutbuf.memory(start, bytes));
         match operation {
-            Operation::Predefined(operator, predefined) => {
+            TypedOperator::Predefined(operator, predefined) => {
                 reduce_elements(operator, predefined, count as usize, input, &mut inout)
                     .map_err(|error| Error::new(Class::Operator, error.to_string()))
             }
-            Operation::Search(operator, pair) => pair
+            TypedOperator::Search(operator, pair) => pair
                 .search_elements(is_for_highest(operator), (&resolved, count), input, &mut inout)
                 .map_err(|error| Error::new(Class::Buffer, error.to_string())),
-            Operation::User { object, handle, datatype, .. } => {
+            TypedOperator::User { object, handle, datatype, .. } => {
                 let call = Call { function: object.function, handle, datatype: &datatype, most: count };
                 let (left, right) = (inbuf.start().cast_mut().cast(), inoutbuf.start().cast_mut().cast());
                 // SAFETY: the program promised arrays of that many elements, the second of them writable.

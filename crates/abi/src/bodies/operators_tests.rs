@@ -101,14 +101,14 @@ fn free(mut op: MPI_Op) -> c_int {
     code
 }
 
-fn operation(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operation> {
+fn operation(op: MPI_Op, datatype: MPI_Datatype) -> Result<TypedOperator> {
     let runtime = testing::start();
     let resolved = resolve_committed(runtime, datatype).unwrap();
     resolve(runtime, op, (&resolved, 1 << 20), datatype)
 }
 
 /// Combines packed ints.
-fn apply(operation: &Operation, input: &[i32], inout: &[i32]) -> Vec<i32> {
+fn apply(operation: &TypedOperator, input: &[i32], inout: &[i32]) -> Vec<i32> {
     let bytes = |ints: &[i32]| -> Vec<u8> { ints.iter().flat_map(|int| int.to_ne_bytes()).collect() };
     let heap = Heap::new(size_of_val(inout));
     let mut memory = heap.memory();

@@ -10,7 +10,7 @@ use crate::arguments;
 use crate::bodies::across::{self, OverTwo};
 use crate::bodies::collectives::{amount, amounts, is_in_place, refuse_in_place, side, whole};
 use crate::bodies::datatypes::resolve_committed;
-use crate::bodies::operators::{self, Operation};
+use crate::bodies::operators::{self, TypedOperator};
 use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{Received, Sent};
@@ -20,7 +20,7 @@ use crate::types::*;
 
 /// A reduction, checked: how elements are combined, and how many there are.
 pub(crate) struct Reduction {
-    operation: Operation,
+    operation: TypedOperator,
     pub operator: Operator,
     pub count: usize,
 }
@@ -50,13 +50,13 @@ impl Reduction {
         way.check(comm, || {
             let call = way.name().to_string() + &more();
             match &self.operation {
-                Operation::Predefined(operator, basic) => {
+                TypedOperator::Predefined(operator, basic) => {
                     format!("{call}, {operator}, {count} of {}", basic.name())
                 }
-                Operation::Search(operator, pair) => {
+                TypedOperator::Search(operator, pair) => {
                     format!("{call}, {operator}, {count} of {pair}")
                 }
-                Operation::User { datatype, .. } => {
+                TypedOperator::User { datatype, .. } => {
                     format!("{call}, an operator of the program, {}", amount(count, datatype))
                 }
             }

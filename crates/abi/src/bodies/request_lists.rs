@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use weft::claims::RequestId;
-use weft::{Class, Error, Process, Result, Wanted};
+use weft::{Class, Error, Process, Result, WaitListEntry};
 
 use crate::claims::{Variables, null};
 use crate::generated::constants::*;
@@ -47,13 +47,13 @@ impl<'call> RequestList<'call> {
 
     /// What is to be waited for in the entry, if the engine alone knows of it.
     #[inline(always)]
-    pub(super) fn wanted(self, index: usize) -> Wanted {
+    pub(super) fn wanted(self, index: usize) -> WaitListEntry {
         if index >= self.count {
-            return Wanted::Stop;
+            return WaitListEntry::Stop;
         }
         match self.at(index) {
-            MPI_REQUEST_NULL | SENT => Wanted::Nothing,
-            request => named_receive(request).map_or(Wanted::Stop, Wanted::Receive),
+            MPI_REQUEST_NULL | SENT => WaitListEntry::Nothing,
+            request => named_receive(request).map_or(WaitListEntry::Stop, WaitListEntry::Receive),
         }
     }
 

@@ -11,7 +11,7 @@ use weft::collectives::{Around, Block, Buffers, Collective, Crossing, Listed, Sc
 use weft::{Combining, Communicator, Error, Rank, Result};
 
 use crate::bodies::info;
-use crate::bodies::operators::{self, Operation};
+use crate::bodies::operators::{self, TypedOperator};
 use crate::bodies::persistent::{self, Plan};
 use crate::claims::{Buffer, Place, Received, Sent, Slot};
 use crate::entry::Target;
@@ -183,7 +183,7 @@ pub(crate) struct Described {
     pub receives: bool,
     pub what: What,
     /// The operator and datatype of a reduction.
-    pub operation: Option<Operation>,
+    pub operation: Option<TypedOperator>,
     /// The tag of the operation's messages, where members may begin operations in different orders
     /// (persistent collectives).
     pub tag: Option<i32>,
@@ -298,9 +298,11 @@ impl Described {
         };
         let combine = match self.operation {
             None => Combining::Nothing,
-            Some(Operation::Predefined(operator, predefined)) => Combining::Predefined(operator, predefined),
-            Some(Operation::Search(..)) => Combining::By(&by),
-            Some(Operation::User { .. }) => Combining::Program(&by),
+            Some(TypedOperator::Predefined(operator, predefined)) => {
+                Combining::Predefined(operator, predefined)
+            }
+            Some(TypedOperator::Search(..)) => Combining::By(&by),
+            Some(TypedOperator::User { .. }) => Combining::Program(&by),
         };
         match &self.what {
             What::Even(collective) => comm.perform(*collective, payload, lent, combine)?,
@@ -344,7 +346,7 @@ impl Described {
         let (input, mut output) = self.bind(comm)?;
         let combine = match self.operation.clone() {
             None => OwnedCombining::Nothing,
-            Some(Operation::Predefined(operator, predefined)) => {
+            Some(TypedOperator::Predefined(operator, predefined)) => {
                 OwnedCombining::Predefined(operator, predefined)
             }
             Some(operation) => OwnedCombining::By(Box::new(move |left, right, out| {

@@ -8,7 +8,7 @@ use super::*;
 
 /// What all members have.
 #[derive(Clone)]
-struct Buffers {
+struct MemberBuffers {
     inputs: Vec<Vec<u8>>,
     outputs: Vec<Vec<u8>>,
 }
@@ -19,7 +19,7 @@ struct Buffers {
 fn carry_out<'a>(
     what: &str,
     plan_of: impl Fn(Rank) -> Option<SegmentPlan<'a>>,
-    Buffers { inputs, outputs }: Buffers,
+    MemberBuffers { inputs, outputs }: MemberBuffers,
     expected: &[Vec<u8>],
 ) {
     let plans: Vec<SegmentPlan<'_>> =
@@ -114,7 +114,7 @@ fn data_goes_from_a_root_and_to_one() {
             SegmentPlan::of(collective, rank, size)
         };
         let data = block(root, 0, bytes);
-        let buffers = Buffers {
+        let buffers = MemberBuffers {
             inputs: of_all(size, |_| Vec::new()),
             outputs: of_all(size, |rank| at_root(rank, data.clone())),
         };
@@ -134,14 +134,14 @@ fn data_goes_from_a_root_and_to_one() {
             }
             let inputs = of_all(size, |rank| block(rank, root, if has_own(rank) { 0 } else { bytes }));
             let gather = |rank| SegmentPlan::of(Collective::Gather(rooted(rank)), rank, size);
-            carry_out("gather", gather, Buffers { inputs, outputs }, &expected);
+            carry_out("gather", gather, MemberBuffers { inputs, outputs }, &expected);
 
             let inputs = of_all(size, |rank| at_root(rank, row(&|to| block(root, to, bytes))));
             let outputs = of_all(size, |_| blank(bytes));
             let expected =
                 of_all(size, |rank| if has_own(rank) { blank(bytes) } else { block(root, rank, bytes) });
             let scatter = |rank| SegmentPlan::of(Collective::Scatter(rooted(rank)), rank, size);
-            carry_out("scatter", scatter, Buffers { inputs, outputs }, &expected);
+            carry_out("scatter", scatter, MemberBuffers { inputs, outputs }, &expected);
         }
     }
 }
@@ -154,7 +154,7 @@ fn data_goes_from_all_to_all() {
         let each = Each { bytes, in_place };
         let barrier = |rank| SegmentPlan::of(Collective::Barrier, rank, size);
         let nothing = of_all(size, |_| Vec::new());
-        let buffers = Buffers { inputs: nothing.clone(), outputs: nothing.clone() };
+        let buffers = MemberBuffers { inputs: nothing.clone(), outputs: nothing.clone() };
         carry_out("barrier", barrier, buffers, &nothing);
         assert!((0..size).all(|rank| {
             barrier(Rank(rank)).is_some_and(|plan| plan.gives && plan.writers().count() == size as usize - 1)
@@ -167,7 +167,7 @@ fn data_goes_from_all_to_all() {
             output[place(rank)].copy_from_slice(&block(rank, 0, bytes));
             output
         };
-        let buffers = Buffers {
+        let buffers = MemberBuffers {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { block(rank, 0, bytes) }),
             outputs: of_all(size, |rank| if in_place { loaded(rank) } else { blank(all) }),
         };
@@ -176,7 +176,7 @@ fn data_goes_from_all_to_all() {
 
         let given = |from: u32| of_all(size, |to| block(from, to, bytes)).concat();
         let gotten = |to: u32| of_all(size, |from| block(from, to, bytes)).concat();
-        let buffers = Buffers {
+        let buffers = MemberBuffers {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { given(rank) }),
             outputs: of_all(size, |rank| if in_place { given(rank) } else { blank(all) }),
         };
@@ -200,7 +200,7 @@ fn blocks_may_differ() {
             }
             data
         };
-        let buffers = Buffers {
+        let buffers = MemberBuffers {
             inputs: of_all(size, |rank| block(rank, 0, if in_place { 0 } else { bytes(rank) })),
             outputs: of_all(size, |rank| with(&|other| in_place && other == rank)),
         };
@@ -218,7 +218,7 @@ fn contributions_are_combined_in_their_order() {
         let of = Reduction { count, operator: SUM, in_place };
         let own = |rank: u32| sum(rank, 1, count);
         let empty = blank(2 * count);
-        let buffers = Buffers {
+        let buffers = MemberBuffers {
             inputs: of_all(size, |rank| if in_place { Vec::new() } else { own(rank) }),
             outputs: of_all(size, |rank| if in_place { own(rank) } else { empty.clone() }),
         };
@@ -238,7 +238,7 @@ fn reduce_to(root: u32, size: u32, count: usize, in_place: bool) {
     let of = |rank: Rank| Reduction { count, operator: SUM, in_place: in_place && rank.0 == root };
     let own = |rank: u32| sum(rank, 1, count);
     let loaded = |rank: u32| in_place && rank == root;
-    let buffers = Buffers {
+    let buffers = MemberBuffers {
         inputs: of_all(size, |rank| if loaded(rank) { Vec::new() } else { own(rank) }),
         outputs: of_all(size, |rank| if loaded(rank) { own(rank) } else { blank(2 * count) }),
     };
@@ -258,7 +258,7 @@ fn data_is_reduced_to_one_and_two_reduce_and_scatter() {
         }
         for counts in [[count, count], [1, 3], [3, 0], [0, 2]] {
             let all = |rank| sum(rank, 1, counts[0] + counts[1]);
-            let buffers = Buffers {
+            let buffers = MemberBuffers {
                 inputs: of_all(2, |rank| if in_place { Vec::new() } else { all(rank) }),
                 outputs: of_all(
                     2,

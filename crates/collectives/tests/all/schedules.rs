@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 /// What a random case is made of.
 #[derive(Clone, Copy, Debug)]
-struct Random {
+struct RandomCase {
     size: u32,
     root: Rank,
     count: usize,
@@ -24,10 +24,10 @@ struct Random {
     seed: u64,
 }
 
-fn random() -> impl Strategy<Value = Random> {
+fn random() -> impl Strategy<Value = RandomCase> {
     let switches = (any::<bool>(), any::<bool>(), any::<u64>());
     (1..90u32, 0..90u32, 0..2000usize, 1..20usize, switches).prop_map(
-        |(size, root, count, element_bytes, (commutative, in_place, seed))| Random {
+        |(size, root, count, element_bytes, (commutative, in_place, seed))| RandomCase {
             size,
             root: Rank(root % size),
             count,
@@ -38,7 +38,7 @@ fn random() -> impl Strategy<Value = Random> {
     )
 }
 
-impl Random {
+impl RandomCase {
     /// Some number below `bound`, the same whenever it is asked for.
     fn number(&self, first: u32, second: u32, bound: usize) -> usize {
         let mixed = (u64::from(first) << 32 | u64::from(second)) ^ self.seed;
@@ -66,7 +66,7 @@ proptest! {
 
     #[test]
     fn every_message_has_two_ends_when_there_is_a_root(at in random()) {
-        let Random { root, count, operator, in_place, .. } = at;
+        let RandomCase { root, count, operator, in_place, .. } = at;
         let bytes = count * operator.element_bytes;
         let at_root = |shape: &Shape| in_place && shape.rank() == root;
         Bcast::ALL.into_iter().for_each(|way| at.check("bcast", |shape| way.schedule(shape, root, bytes)));
@@ -83,7 +83,7 @@ proptest! {
 
     #[test]
     fn every_message_has_two_ends_when_there_is_none(at in random()) {
-        let Random { size, count, operator, in_place, .. } = at;
+        let RandomCase { size, count, operator, in_place, .. } = at;
         at.check("barrier", barrier);
         let blocks = at.blocks(|rank| at.number(rank, 0, count));
         for way in Allgather::ALL {

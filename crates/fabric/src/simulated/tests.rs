@@ -35,9 +35,9 @@ mod stormy {
     crate::conformance!(Stormy);
 }
 
-struct Heard(Vec<(Peer, u32)>, Vec<Peer>);
+struct Recorder(Vec<(Peer, u32)>, Vec<Peer>);
 
-impl Sink for Heard {
+impl Sink for Recorder {
     fn message(&mut self, from: Peer, header: &Header, _payload: Payload<'_>) {
         self.0.push((from, header.words[0]));
     }
@@ -60,7 +60,7 @@ fn different_senders_overtake_each_other_and_the_seed_decides() {
             let sender = 1 + number as usize % 2;
             assert_eq!(ends[sender].post(Peer(0), &header, Payload::EMPTY), Posted::Sent);
         }
-        let mut heard = Heard(Vec::new(), Vec::new());
+        let mut heard = Recorder(Vec::new(), Vec::new());
         while heard.0.len() < 20 {
             ends[0].poll(&mut heard, 8);
         }
@@ -79,7 +79,7 @@ fn different_senders_overtake_each_other_and_the_seed_decides() {
 fn everybody_learns_of_a_death_once() {
     let network = Network::new(2, Weather::fair());
     let mut end = network.endpoint(Peer(0));
-    let mut heard = Heard(Vec::new(), Vec::new());
+    let mut heard = Recorder(Vec::new(), Vec::new());
     network.kill(Peer(1));
     end.poll(&mut heard, 8);
     end.poll(&mut heard, 8);
@@ -98,7 +98,7 @@ fn what_was_sent_before_a_death_is_heard_before_it_or_cut_off() {
             assert_eq!(ends[1].post(Peer(0), &header, Payload::EMPTY), Posted::Sent);
         }
         network.kill(Peer(1));
-        let mut heard = Heard(Vec::new(), Vec::new());
+        let mut heard = Recorder(Vec::new(), Vec::new());
         while heard.1.is_empty() {
             ends[0].poll(&mut heard, 8);
         }
@@ -125,7 +125,7 @@ fn a_process_dies_at_the_step_that_was_said_and_does_nothing_from_then_on() {
         let exposed = dying.register_memory(Peer(1), Payload::from(&[1u8; 8][..]));
         assert_eq!((sent, network.is_dead(Peer(0))), (step - 1, true));
         assert_eq!((network.steps(Peer(0)), exposed, network.exposures()), (step, Exposed::default(), 0));
-        let mut heard = Heard(Vec::new(), Vec::new());
+        let mut heard = Recorder(Vec::new(), Vec::new());
         (0..3).for_each(|_| _ = other.poll(&mut heard, 8));
         assert_eq!((heard.0.len() as u64, &heard.1[..]), (sent, &[Peer(0)][..]));
     }

@@ -20,30 +20,30 @@ impl<L> Core<L> {
         if matches!(&self.awaited, Awaited::Posted { pattern, .. } if concerns(pattern.context)) {
             self.end_awaited(Outcome::failed(failure.clone()));
         }
-        enum Ends {
+        enum FailedKind {
             Receive(Pattern),
             Send,
         }
-        let ends: Vec<(RequestId, Ends)> = self
+        let ends: Vec<(RequestId, FailedKind)> = self
             .requests
             .pending()
             .filter_map(|(request, state)| match state {
                 State::Posted { pattern, .. } if concerns(pattern.context) => {
-                    Some((request, Ends::Receive(*pattern)))
+                    Some((request, FailedKind::Receive(*pattern)))
                 }
                 State::AwaitingReceiver { context, retracted: None, .. } if concerns(*context) => {
-                    Some((request, Ends::Send))
+                    Some((request, FailedKind::Send))
                 }
                 _ => None,
             })
             .collect();
         for (request, end) in ends {
             match end {
-                Ends::Receive(pattern) => {
+                FailedKind::Receive(pattern) => {
                     self.matching.withdraw(&pattern, request);
                     self.requests.complete(request, Outcome::failed(failure.clone()));
                 }
-                Ends::Send => {
+                FailedKind::Send => {
                     self.take_back_for(request, || Retracted::failed(failure.clone()));
                 }
             }

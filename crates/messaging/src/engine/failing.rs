@@ -268,9 +268,9 @@ mod tests {
     }
 
     #[derive(Clone, Default)]
-    struct Ends(Arc<std::sync::Mutex<Vec<Peer>>>);
+    struct EndLog(Arc<std::sync::Mutex<Vec<Peer>>>);
 
-    impl crate::Directory for Ends {
+    impl crate::Directory for EndLog {
         fn address(&mut self, peer: Peer) -> Result<Vec<u8>, FabricError> {
             EveryoneHere.address(peer)
         }
@@ -284,7 +284,7 @@ mod tests {
     /// reason: who of the others knows of it, and who has told 2 that it is to end.
     fn loses(fault: Fault) -> (Vec<u32>, Vec<Peer>) {
         let network = Network::new(6, Weather::fair());
-        let ends: Vec<Ends> = (0..6).map(|_| Ends::default()).collect();
+        let ends: Vec<EndLog> = (0..6).map(|_| EndLog::default()).collect();
         let mut all: Vec<_> = (0..6)
             .map(|at| {
                 let directory = Box::new(ends[at as usize].clone());

@@ -5,16 +5,18 @@
 use std::sync::Arc;
 
 use fabric::simulated::{Network, Simulated, Weather};
-use fabric::{Heap, Payload, Peer, UserMemory};
+use fabric::{Heap, Payload, Peer};
 use messaging::MemberList;
 use messaging::{
-    Data, Engine, Envelope, EveryoneHere, Failure, Gather, Mode, Outcome, Pattern, Rank, Receiving,
-    RequestId, Sending, Settings,
+    Data, Engine, Envelope, EveryoneHere, Failure, Mode, Outcome, Pattern, Rank, Receiving, RequestId,
+    Sending, Settings,
 };
+
+use super::crash_points::Copied;
 
 /// How a message is sent.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct SendKind {
     bytes: usize,
     mode: Mode,
     /// The bytes are put together while they go.
@@ -22,11 +24,11 @@ struct Kind {
 }
 
 /// Those that wait for their receiver: by their mode, by their length, or by both.
-fn waiting_kinds() -> Vec<Kind> {
+fn waiting_kinds() -> Vec<SendKind> {
     let mut all = Vec::new();
     for is_made in [false, true] {
-        all.extend([8, 300, 2500].map(|bytes| Kind { bytes, mode: Mode::Synchronous, is_made }));
-        all.extend([300, 2500].map(|bytes| Kind { bytes, mode: Mode::Standard, is_made }));
+        all.extend([8, 300, 2500].map(|bytes| SendKind { bytes, mode: Mode::Synchronous, is_made }));
+        all.extend([300, 2500].map(|bytes| SendKind { bytes, mode: Mode::Standard, is_made }));
     }
     all
 }
@@ -42,21 +44,6 @@ fn climates(seed: u64) -> [Weather; 4] {
         // What goes at once waits for nobody.
         Weather { at_once_percent: 0, ..Weather::storm(seed) },
     ]
-}
-
-struct Copied(&'static [u8]);
-
-impl Gather for Copied {
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-    fn gather(&self, from: usize, into: &mut UserMemory) {
-        into.write_at(0, Payload::from(&self.0[from..from + into.bytes()]));
-    }
-
-    fn kept(&self) -> Box<dyn Gather> {
-        Box::new(Copied(self.0))
-    }
 }
 
 fn engines(network: &Network, ranks: u32) -> Vec<Engine<Simulated>> {
@@ -90,7 +77,13 @@ static NUMBERED: [u8; 4096] = {
     numbered
 };
 
-fn send(engine: &mut Engine<Simulated>, to: u32, tag: i32, number: usize, kind: Kind) -> Option<RequestId> {
+fn send(
+    engine: &mut Engine<Simulated>,
+    to: u32,
+    tag: i32,
+    number: usize,
+    kind: SendKind,
+) -> Option<RequestId> {
     let envelope = Envelope { context: CONTEXT, source: Rank(0), tag };
     let data = content(number, kind.bytes);
     let sending = match kind.is_made {
@@ -190,7 +183,7 @@ fn of_cancel_and_match_the_first_counts_and_what_follows_keeps_its_order() {
 }
 
 fn race(
-    kind: Kind,
+    kind: SendKind,
     weather: Weather,
     (cancel_at, receive_at): (usize, usize),
     room: usize,
@@ -267,9 +260,9 @@ fn what_waits_in_the_queue_is_cancelled_at_once_and_the_others_go() {
     let network = Network::new(2, Weather { queue_messages_max: 2, eager_bytes_max: 64, ..Weather::fair() });
     let mut pair = engines(&network, 2);
     let kind = |number: usize| match number % 3 {
-        0 => Kind { bytes: 8, mode: Mode::Standard, is_made: number.is_multiple_of(2) },
-        1 => Kind { bytes: 8, mode: Mode::Synchronous, is_made: number.is_multiple_of(2) },
-        _ => Kind { bytes: 300, mode: Mode::Standard, is_made: number.is_multiple_of(2) },
+        0 => SendKind { bytes: 8, mode: Mode::Standard, is_made: number.is_multiple_of(2) },
+        1 => SendKind { bytes: 8, mode: Mode::Synchronous, is_made: number.is_multiple_of(2) },
+        _ => SendKind { bytes: 300, mode: Mode::Standard, is_made: number.is_multiple_of(2) },
     };
     let mut sends: Vec<_> = (0..30).map(|number| send(&mut pair[0], 1, TAG, number, kind(number))).collect();
     assert_eq!(sends.iter().filter(|send| send.is_none()).count(), 1, "only the first is on its way");
@@ -294,7 +287,7 @@ fn what_waits_in_the_queue_is_cancelled_at_once_and_the_others_go() {
 fn one_that_need_not_wait_completes_once_its_message_has_begun_to_leave() {
     let network = Network::new(2, Weather { partly_percent: 100, ..Weather::fair() });
     let mut pair = engines(&network, 2);
-    let kind = Kind { bytes: 2500, mode: Mode::Standard, is_made: false };
+    let kind = SendKind { bytes: 2500, mode: Mode::Standard, is_made: false };
     let request = send(&mut pair[0], 1, TAG, 0, kind).expect("it goes in parts");
     pair[0].cancel(request);
     let mut receive = Receive::post(&mut pair[1], TAG, 2500);
@@ -309,7 +302,7 @@ fn one_that_need_not_wait_completes_once_its_message_has_begun_to_leave() {
 fn a_synchronous_one_that_has_begun_to_leave_comes_back() {
     let network = Network::new(2, Weather { partly_percent: 100, ..Weather::fair() });
     let mut pair = engines(&network, 2);
-    let kind = Kind { bytes: 2500, mode: Mode::Synchronous, is_made: false };
+    let kind = SendKind { bytes: 2500, mode: Mode::Synchronous, is_made: false };
     let request = send(&mut pair[0], 1, TAG, 0, kind).expect("it goes in parts");
     pair[0].cancel(request);
     while turn(&mut pair) > 0 {}
@@ -369,10 +362,10 @@ fn whoever_dies_all_who_live_come_to_an_end() {
     for (seed, kind) in waiting_kinds().into_iter().enumerate() {
         for weather in climates(seed as u64) {
             let moments = (seed % 4, seed / 2);
-            let whole = World::new(kind, weather, moments, None).run();
+            let whole = CancelWorld::new(kind, weather, moments, None).run();
             for (rank, steps) in (0..RANKS).zip(whole) {
                 for step in (1..=steps).step_by(if cfg!(miri) { 50 } else { 1 }) {
-                    World::new(kind, weather, moments, Some((rank, step))).run();
+                    CancelWorld::new(kind, weather, moments, Some((rank, step))).run();
                     deaths += 1;
                 }
             }
@@ -381,9 +374,9 @@ fn whoever_dies_all_who_live_come_to_an_end() {
     assert!(deaths > 100, "{deaths} are not all there are");
 }
 
-struct World {
+struct CancelWorld {
     name: String,
-    kind: Kind,
+    kind: SendKind,
     network: Network,
     engines: Vec<Engine<Simulated>>,
     cancel_at: usize,
@@ -401,8 +394,13 @@ struct Other {
     is_given_up: bool,
 }
 
-impl World {
-    fn new(kind: Kind, weather: Weather, moments: (usize, usize), victim: Option<(u32, u64)>) -> World {
+impl CancelWorld {
+    fn new(
+        kind: SendKind,
+        weather: Weather,
+        moments: (usize, usize),
+        victim: Option<(u32, u64)>,
+    ) -> CancelWorld {
         let name = format!("{kind:?}, {weather:?}, {moments:?}, rank and step {victim:?}");
         let network = Network::new(RANKS, weather);
         let mut engines = engines(&network, RANKS);
@@ -416,7 +414,7 @@ impl World {
             network.kill_at(Peer(rank), step);
         }
         let (cancel_at, receive_at) = moments;
-        World { name, kind, network, engines, cancel_at, receive_at, sends: Vec::new(), others }
+        CancelWorld { name, kind, network, engines, cancel_at, receive_at, sends: Vec::new(), others }
     }
 
     fn run(mut self) -> Vec<u64> {
@@ -436,7 +434,7 @@ impl World {
     }
 
     fn go_on_sending(&mut self, at: usize) -> bool {
-        let World { engines, sends, kind, name, .. } = self;
+        let CancelWorld { engines, sends, kind, name, .. } = self;
         let engine = &mut engines[0];
         if at == 0 {
             for to in 1..RANKS {
@@ -458,7 +456,7 @@ impl World {
         });
         for (to, is_cancelled) in told {
             // The first byte of another message, which is never the same.
-            let kind = Kind { bytes: 8, mode: Mode::Standard, is_made: false };
+            let kind = SendKind { bytes: 8, mode: Mode::Standard, is_made: false };
             let _request = send(engine, to, VERDICT, if is_cancelled { CANCELLED } else { COMPLETED }, kind);
         }
         at >= self.cancel_at && sends.is_empty()

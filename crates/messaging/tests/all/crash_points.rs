@@ -14,7 +14,7 @@ use messaging::{
 
 /// How a message is sent and received.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct TransferKind {
     bytes: usize,
     mode: Mode,
     /// The bytes are put together while they go.
@@ -27,14 +27,14 @@ struct Kind {
     is_expected: bool,
 }
 
-fn kinds(bytes: usize) -> Vec<Kind> {
+fn kinds(bytes: usize) -> Vec<TransferKind> {
     let switch = [false, true];
     let mut all = Vec::new();
     for mode in [Mode::Standard, Mode::Synchronous] {
         for (is_made, is_scattered) in switch.iter().flat_map(|made| switch.map(|apart| (*made, apart))) {
             for (is_named, is_expected) in switch.iter().flat_map(|named| switch.map(|first| (*named, first)))
             {
-                all.push(Kind { bytes, mode, is_made, is_scattered, is_named, is_expected });
+                all.push(TransferKind { bytes, mode, is_made, is_scattered, is_named, is_expected });
             }
         }
     }
@@ -60,10 +60,10 @@ fn each_step(bytes: usize) {
     let mut deaths = 0;
     for (number, kind) in kinds(bytes).into_iter().enumerate() {
         for weather in climates(number as u64) {
-            let whole = World::new(kind, weather, None).run();
+            let whole = CrashWorld::new(kind, weather, None).run();
             for (rank, steps) in (0..RANKS).zip(whole) {
                 for step in (1..=steps).step_by(if cfg!(miri) { 50 } else { 1 }) {
-                    World::new(kind, weather, Some((rank, step))).run();
+                    CrashWorld::new(kind, weather, Some((rank, step))).run();
                     deaths += 1;
                 }
             }
@@ -86,9 +86,9 @@ fn climates(seed: u64) -> [Weather; 5] {
     ]
 }
 
-struct World {
+struct CrashWorld {
     name: String,
-    kind: Kind,
+    kind: TransferKind,
     network: Network,
     processes: Vec<Process>,
     victim: Option<(u32, u64)>,
@@ -106,8 +106,8 @@ struct Process {
     turns: u32,
 }
 
-impl World {
-    fn new(kind: Kind, weather: Weather, victim: Option<(u32, u64)>) -> World {
+impl CrashWorld {
+    fn new(kind: TransferKind, weather: Weather, victim: Option<(u32, u64)>) -> CrashWorld {
         let network = Network::new(RANKS, weather);
         let process = |here| {
             let fabric = network.endpoint(Peer(here));
@@ -122,7 +122,7 @@ impl World {
             network.kill_at(Peer(rank), step);
         }
         let name = format!("{kind:?}, {weather:?}, rank and step {victim:?}");
-        World { name, kind, network, processes, victim }
+        CrashWorld { name, kind, network, processes, victim }
     }
 
     /// The steps of each until all was over.
@@ -163,7 +163,7 @@ impl World {
 
 impl Process {
     /// Begins what is due, and takes note of what has ended; true when all has.
-    fn go_on(&mut self, kind: Kind, name: &str) -> bool {
+    fn go_on(&mut self, kind: TransferKind, name: &str) -> bool {
         self.turns += 1;
         let receives_at = if kind.is_expected { 0 } else { LATE_TURNS };
         let sends_at = if kind.is_expected { LATE_TURNS } else { 0 };
@@ -199,7 +199,7 @@ impl Process {
     }
 
     /// A receive from anybody of which nobody is left.
-    fn end_lonely(&mut self, kind: Kind) {
+    fn end_lonely(&mut self, kind: TransferKind) {
         let dead = others(self.here).filter(|rank| self.engine.is_lost(Peer(*rank))).count();
         let has_all =
             others(self.here).all(|rank| self.engine.is_lost(Peer(rank)) || self.heard.contains(&rank));
@@ -208,7 +208,7 @@ impl Process {
         }
     }
 
-    fn send(&mut self, kind: Kind, to: u32) {
+    fn send(&mut self, kind: TransferKind, to: u32) {
         let envelope = Envelope { context: CONTEXT, source: Rank(self.here), tag: TAG };
         let content = content(self.here, to, kind.bytes);
         let sending = match kind.is_made {
@@ -222,7 +222,7 @@ impl Process {
         }
     }
 
-    fn receive(&mut self, kind: Kind, from: u32) {
+    fn receive(&mut self, kind: TransferKind, from: u32) {
         let named = kind.is_named.then_some(from);
         let pattern = Pattern { context: CONTEXT, source: named.map(Rank), tag: Some(TAG) };
         let room = Heap::new(kind.bytes);
@@ -236,7 +236,7 @@ impl Process {
         }
     }
 
-    fn received(&mut self, kind: Kind, outcome: &Outcome, room: &Heap, name: &str) {
+    fn received(&mut self, kind: TransferKind, outcome: &Outcome, room: &Heap, name: &str) {
         if outcome.cancelled || is_lost(outcome) {
             let is_reason = others(self.here).any(|rank| self.engine.is_lost(Peer(rank)));
             return assert!(is_reason, "rule G3: {name}: {}: {outcome:?}", self.here);
@@ -252,7 +252,8 @@ impl Process {
     }
 }
 
-struct Copied(&'static [u8]);
+/// Gathers bytes from contiguous memory.
+pub(super) struct Copied(pub(super) &'static [u8]);
 
 impl Gather for Copied {
     fn bytes(&self) -> usize {

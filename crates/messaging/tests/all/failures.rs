@@ -18,19 +18,19 @@ const ALL: u32 = 0;
 const PAIR: u32 = 2;
 
 /// Three engines that have a communicator of all of them, and the first two another one.
-struct World {
+struct FailureWorld {
     network: Network,
     engines: Vec<Engine<Simulated>>,
     all: Vec<Arc<Standing>>,
     pair: Vec<Arc<Standing>>,
 }
 
-impl World {
-    fn new() -> World {
-        World::in_weather(Weather::fair())
+impl FailureWorld {
+    fn new() -> FailureWorld {
+        FailureWorld::in_weather(Weather::fair())
     }
 
-    fn in_weather(weather: Weather) -> World {
+    fn in_weather(weather: Weather) -> FailureWorld {
         let network = Network::new(3, weather);
         let settings = Settings::default();
         let engine = |rank| Engine::new(network.endpoint(Peer(rank)), 3, Box::new(EveryoneHere), settings);
@@ -47,7 +47,7 @@ impl World {
             watched.collect::<Vec<_>>()
         };
         let (all, pair) = (watch(ALL, &[0, 1, 2]), watch(PAIR, &[0, 1]));
-        World { network, engines, all, pair }
+        FailureWorld { network, engines, all, pair }
     }
 
     /// Ends process 2, and lets the others notice.
@@ -95,7 +95,7 @@ const LONG: usize = 1 << 20;
 
 #[test]
 fn g3_who_lost_nobody_notices_nothing() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (from_anybody, room) = world.post(0, None, PAIR, 8);
     let (collective, other) = world.post(0, Some(1), PAIR + 1, 8);
     world.kill();
@@ -112,7 +112,7 @@ fn g3_who_lost_nobody_notices_nothing() {
 
 #[test]
 fn g6_a_send_to_the_dead_begins_and_fails_when_it_is_asked_about() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     world.kill();
     for bytes in [8, LONG] {
         let request = world.send(0, 2, ALL, bytes).expect("it goes on under a name");
@@ -122,7 +122,7 @@ fn g6_a_send_to_the_dead_begins_and_fails_when_it_is_asked_about() {
 
 #[test]
 fn g6_a_receive_from_the_dead_begins_and_fails_when_it_is_asked_about() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     world.kill();
     let (request, _room) = world.post(0, Some(2), ALL, 8);
     assert!(is_lost(world.test(0, request).as_ref()));
@@ -131,7 +131,7 @@ fn g6_a_receive_from_the_dead_begins_and_fails_when_it_is_asked_about() {
 
 #[test]
 fn g7_what_was_sent_before_the_end_is_received() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     world.send(2, 0, ALL, 8);
     world.send(2, 0, ALL, LONG);
     world.settle();
@@ -148,7 +148,7 @@ fn g7_what_was_sent_before_the_end_is_received() {
 
 #[test]
 fn g7_a_send_that_the_dead_has_not_received_ends() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let long = world.send(0, 2, ALL, LONG).expect("nobody receives it");
     world.kill();
     assert!(is_lost(world.test(0, long).as_ref()));
@@ -157,7 +157,7 @@ fn g7_a_send_that_the_dead_has_not_received_ends() {
 
 #[test]
 fn g1_a_receive_from_anybody_is_told_of_and_can_still_match() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (request, room) = world.post(0, None, ALL, 8);
     let before = world.engines[0].signs();
     world.kill();
@@ -181,7 +181,7 @@ fn g1_who_waits_for_anybody_and_does_nothing_else_is_told() {
     let pattern = Pattern { context: ALL, source: None, tag: None };
     // Before the failure, after it, and behind another receive, which takes another way.
     for (others, late) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut world = World::new();
+        let mut world = FailureWorld::new();
         let _other = others.then(|| world.post(0, Some(1), ALL, 8));
         if late {
             world.kill();
@@ -203,7 +203,7 @@ fn g1_who_waits_for_anybody_and_does_nothing_else_is_told() {
 
 #[test]
 fn d1_a_collective_operation_ends_also_between_the_living() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (posted, _room) = world.post(0, Some(1), ALL + 1, 8);
     let sent = world.send(0, 1, ALL + 1, LONG).expect("nobody receives it");
     world.kill();
@@ -218,7 +218,7 @@ fn d1_a_collective_operation_ends_also_between_the_living() {
 
 #[test]
 fn r3_a_collective_operation_from_before_a_recovery_ends_also_where_the_death_is_heard_of_later() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (posted, _room) = world.post(0, Some(1), ALL + 1, 8);
     let (message, _other) = world.post(0, Some(1), ALL, 8);
     let standing = Arc::clone(&world.all[0]);
@@ -231,7 +231,7 @@ fn r3_a_collective_operation_from_before_a_recovery_ends_also_where_the_death_is
 
 #[test]
 fn d2_what_a_living_partner_has_matched_reaches_it_whole() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (receive, room) = world.post(1, Some(0), ALL + 1, LONG);
     let sent = world.send(0, 1, ALL + 1, LONG).expect("it is long");
     // The receiver matches it, and both learn of the failure before it has moved on.
@@ -248,7 +248,7 @@ fn d2_what_a_living_partner_has_matched_reaches_it_whole() {
 #[test]
 fn messages_between_the_living_go_their_way_in_every_weather() {
     for seed in 0..if cfg!(miri) { 2 } else { 200 } {
-        let mut world = World::in_weather(Weather::storm(seed));
+        let mut world = FailureWorld::in_weather(Weather::storm(seed));
         let mut pending = Vec::new();
         for bytes in [8, 5000, LONG / 4] {
             pending.push((bytes, world.post(0, Some(1), ALL, bytes)));
@@ -283,7 +283,7 @@ fn is_revoked(outcome: Option<&Outcome>) -> bool {
 
 #[test]
 fn what_is_under_way_in_a_revoked_communicator_ends_everywhere_and_nothing_begins() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (exact, _room) = world.post(0, Some(1), ALL, 8);
     let (from_anybody, _other) = world.post(2, None, ALL, 8);
     let (collective, _third) = world.post(2, Some(0), ALL + 1, 8);
@@ -320,7 +320,7 @@ fn what_is_under_way_in_a_revoked_communicator_ends_everywhere_and_nothing_begin
 #[test]
 fn g1_a_synchronous_send_that_nobody_has_matched_ends_when_its_communicator_is_revoked() {
     for has_come in [true, false] {
-        let mut world = World::new();
+        let mut world = FailureWorld::new();
         let envelope = Envelope { context: ALL, source: Rank(1), tag: 1 };
         let payload = Payload::from(&[1u8; 8][..]);
         let sent = world.engines[1].send(Peer(0), envelope, payload, Mode::Synchronous).expect("it is known");
@@ -340,8 +340,8 @@ fn g1_a_synchronous_send_that_nobody_has_matched_ends_when_its_communicator_is_r
 }
 
 /// A short synchronous send from process 1 to process 0 that nobody receives, some turns after it was begun.
-fn synchronous_in_a_storm(seed: u64, turns: u64) -> (World, RequestId) {
-    let mut world = World::in_weather(Weather::storm(seed));
+fn synchronous_in_a_storm(seed: u64, turns: u64) -> (FailureWorld, RequestId) {
+    let mut world = FailureWorld::in_weather(Weather::storm(seed));
     let envelope = Envelope { context: ALL, source: Rank(1), tag: 1 };
     let payload = Payload::from(&*Vec::leak(vec![1u8; 48]));
     // What is before it makes it wait in its queue in some storms.
@@ -357,7 +357,7 @@ fn synchronous_in_a_storm(seed: u64, turns: u64) -> (World, RequestId) {
 }
 
 /// Who waits and only looks at the request must see that it ends.
-fn ends_where_it_is_looked_at(world: &mut World, request: RequestId, seed: u64) -> Outcome {
+fn ends_where_it_is_looked_at(world: &mut FailureWorld, request: RequestId, seed: u64) -> Outcome {
     for _ in 0..10_000 {
         if let Some(outcome) = world.engines[1].peek(request) {
             return outcome;
@@ -396,7 +396,7 @@ fn r6_a_synchronous_message_that_lands_where_another_generation_has_begun_is_giv
 
 #[test]
 fn r6_what_came_for_a_generation_that_is_over_is_not_kept() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let before = world.send(1, 0, ALL, 8);
     let long = world.send(1, 0, ALL, LONG).expect("nobody receives it");
     let beside = world.send(1, 0, PAIR, 8);
@@ -419,7 +419,7 @@ fn r6_what_came_for_a_generation_that_is_over_is_not_kept() {
 
 #[test]
 fn other_communicators_go_on_beside_a_revoked_one_and_all_is_as_before_when_that_is_gone() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let standing = Arc::clone(&world.all[1]);
     world.engines[1].revoke(&standing);
     world.settle();
@@ -449,10 +449,10 @@ fn other_communicators_go_on_beside_a_revoked_one_and_all_is_as_before_when_that
 
 #[test]
 fn a_revocation_that_is_told_again_when_its_communicator_is_forgotten_slows_nobody_down() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let _ = world.send(0, 1, PAIR, 8);
     world.settle();
-    let watch = |world: &World, at: u32, number: u32| {
+    let watch = |world: &FailureWorld, at: u32, number: u32| {
         let members = Arc::new(MemberList(vec![0, 1, 2]));
         world.engines[at as usize].failures().watch(2 * number, u64::from(number), Rank(at), members)
     };
@@ -474,7 +474,7 @@ fn a_revocation_that_is_told_again_when_its_communicator_is_forgotten_slows_nobo
 
 #[test]
 fn a_revocation_reaches_who_comes_to_know_the_communicator_later() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let members = || Arc::new(MemberList(vec![0, 1]));
     let first = world.engines[0].failures().watch(40, 40, Rank(0), members());
     world.engines[0].revoke(&first);

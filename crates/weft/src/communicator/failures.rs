@@ -304,7 +304,7 @@ struct Agreeing {
     bits: u64,
     flags: UserMemory,
     id: RequestId,
-    ended: Arc<super::ongoing::Ended>,
+    ended: Arc<super::ongoing::SharedOutcome>,
 }
 
 impl Operation for Agreeing {

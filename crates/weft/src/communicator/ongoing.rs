@@ -23,10 +23,10 @@ use crate::recent::RecentKind;
 pub struct Ongoing {
     of: Communicator,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<SharedOutcome>,
 }
 
-pub(super) type Ended = Mutex<Option<Result<()>>>;
+pub(super) type SharedOutcome = Mutex<Option<Result<()>>>;
 
 impl Communicator {
     /// Begins a collective schedule, with what combines its elements where it does that; it goes on with
@@ -124,7 +124,7 @@ impl Communicator {
     /// An operation that has ended as it was begun.
     pub(super) fn ended(&self, result: Result<()>) -> Ongoing {
         let process = &self.inner.process;
-        let (id, ended) = (process.promise(), Arc::<Ended>::default());
+        let (id, ended) = (process.promise(), Arc::<SharedOutcome>::default());
         *lock(&ended) = Some(result);
         process.fulfil(id);
         Ongoing::new(self.clone(), id, ended)
@@ -179,7 +179,7 @@ impl Communicator {
         let agreement = (!is_planned && meeting.is_atomic()).then(|| meeting.next_agreement());
         let process = &meeting.inner.process;
         let id = process.with_engine(|engine| engine.promise());
-        let ended = Arc::<Ended>::default();
+        let ended = Arc::<SharedOutcome>::default();
         process.entrust(Box::new(Underway {
             of: meeting.clone(),
             // Nobody knows when what was planned is begun by the others.
@@ -201,7 +201,7 @@ impl Communicator {
 
 impl Ongoing {
     /// One that ends with that request.
-    pub(super) fn new(of: Communicator, id: RequestId, ended: Arc<Ended>) -> Ongoing {
+    pub(super) fn new(of: Communicator, id: RequestId, ended: Arc<SharedOutcome>) -> Ongoing {
         Ongoing { of, id, ended }
     }
 
@@ -273,7 +273,7 @@ struct Underway {
     agreement: Option<u32>,
     concluding: Option<Concluding>,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<SharedOutcome>,
 }
 
 impl Operation for Underway {

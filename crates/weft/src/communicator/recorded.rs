@@ -13,7 +13,7 @@ use messaging::{Engine, RequestId};
 use super::Communicator;
 use super::atomic::Call;
 use super::failures::Deciding;
-use super::ongoing::{Ended, Ongoing};
+use super::ongoing::{Ongoing, SharedOutcome};
 use crate::background::Operation;
 use crate::group::Group;
 
@@ -110,7 +110,7 @@ struct RecordedAgreement {
     deciding: Deciding,
     of: Communicator,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<SharedOutcome>,
     failed: Arc<Mutex<Group>>,
 }
 

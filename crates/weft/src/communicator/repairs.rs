@@ -19,11 +19,11 @@ use crate::process::Process;
 /// The communicators of a process that the program has made.
 #[derive(Default)]
 pub(crate) struct Registry {
-    all: Mutex<Known>,
+    all: Mutex<KnownCommunicators>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownCommunicators {
     communicators: Vec<Weak<Inner>>,
     /// Those that are gone are looked for once there are so many.
     forget_at: usize,

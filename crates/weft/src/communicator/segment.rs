@@ -43,7 +43,7 @@ use job::lock::{Lock, Threads};
 use messaging::{Envelope, Failures, Mode, Pattern, Rank, Sending, Standing};
 
 pub(super) use self::message_path::Watch;
-use self::nonblocking::Begun;
+use self::nonblocking::PendingOperations;
 use super::Communicator;
 use super::combining::Combining;
 use crate::memory::{reading, writing};
@@ -59,7 +59,7 @@ pub(super) struct SegmentHandle {
     /// Held by the thread that is in an operation.
     turn: Lock<SegmentState>,
     /// The operations that go on beside.
-    begun: Begun,
+    begun: PendingOperations,
     /// From when its clock counts.
     since: Instant,
     /// How many operations by messages were begun before there was a collective segment; the same at all
@@ -354,7 +354,7 @@ impl Communicator {
         let (failures, standing) = (self.process().failures().clone(), Arc::clone(&self.inner.standing));
         let turn = Lock::new(threads, SegmentState::default());
         let (begun, since, by_messages_before) =
-            (Begun::default(), Instant::now(), self.by_messages_at_all());
+            (PendingOperations::default(), Instant::now(), self.by_messages_at_all());
         let handle = SegmentHandle { segment, failures, standing, turn, begun, since, by_messages_before };
         Ok(Some(Box::new(handle)))
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use job::fabrics::Fabrics;
 use messaging::{Engine, Lent, Probed, RequestId};
 
-use super::{Process, WaitsFor, Wanted};
+use super::{Process, WaitListEntry, WaitsFor};
 use crate::communicator::Status;
 
 impl Process {
@@ -38,12 +38,12 @@ impl Process {
 
     /// How many places there are, from the first, at which such receives stand or nothing.
     #[inline(always)]
-    pub fn count_lent(&self, mut name: impl FnMut(usize) -> Wanted) -> usize {
+    pub fn count_lent(&self, mut name: impl FnMut(usize) -> WaitListEntry) -> usize {
         let engine = self.hold();
         let known = |place: &usize| match name(*place) {
-            Wanted::Stop => false,
-            Wanted::Nothing => true,
-            Wanted::Receive(request) => engine.is_lent(request),
+            WaitListEntry::Stop => false,
+            WaitListEntry::Nothing => true,
+            WaitListEntry::Receive(request) => engine.is_lent(request),
         };
         (0..).take_while(known).count()
     }
@@ -58,22 +58,23 @@ impl Process {
         ended.unwrap_or(Lent::Under)
     }
 
-    /// Waits for such receives, one after the other. `name` says which is the one at a place: nothing where
-    /// there is nothing to wait for, and [`Wanted::Stop`] at the end. Of each, either `received` learns what
-    /// it has received, with nothing where it had ended before, or `ended` that it is over in another way; it
-    /// is still there then.
+    /// Waits for receives of a list, one after the other. `name` returns the list's entry at an index:
+    /// [`WaitListEntry::Nothing`] where the program has no receive to wait for, [`WaitListEntry::Stop`] at
+    /// the end. For each receive, either `received` is called with what was received (nothing where the
+    /// receive had ended before), or `ended` is called: the receive is over in another way, and its request
+    /// still exists.
     #[inline(always)]
     pub fn wait_lent(
         &self,
-        name: impl Fn(usize) -> Wanted,
+        name: impl Fn(usize) -> WaitListEntry,
         mut received: impl FnMut(usize, Option<Status>),
         mut ended: impl FnMut(usize),
     ) -> usize {
         let place = Cell::new(0);
         let waits_for = |engine: &mut Engine<Fabrics>| {
-            let names = (place.get()..).map(&name).take_while(|name| *name != Wanted::Stop);
+            let names = (place.get()..).map(&name).take_while(|name| *name != WaitListEntry::Stop);
             let receives = names.filter_map(|name| match name {
-                Wanted::Receive(request) => Some(request),
+                WaitListEntry::Receive(request) => Some(request),
                 _ => None,
             });
             WaitsFor::requests(engine, receives)
@@ -82,9 +83,9 @@ impl Process {
             loop {
                 let at = place.get();
                 let status = match name(at) {
-                    Wanted::Stop => return Some(()),
-                    Wanted::Nothing => None,
-                    Wanted::Receive(request) => match engine.end_lent(request) {
+                    WaitListEntry::Stop => return Some(()),
+                    WaitListEntry::Nothing => None,
+                    WaitListEntry::Receive(request) => match engine.end_lent(request) {
                         Lent::Received(Probed { source, tag, bytes }) => {
                             Some(Status { source, tag, bytes, cancelled: false })
                         }

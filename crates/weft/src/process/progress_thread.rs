@@ -82,7 +82,7 @@ impl Drop for ProgressThread {
 }
 
 /// Where the thread is known, so that the next window finds it.
-pub(super) type Known = std::sync::Mutex<Weak<ProgressThread>>;
+pub(super) type KnownThread = std::sync::Mutex<Weak<ProgressThread>>;
 
 /// How long it rests while another thread makes the turns.
 const REST: Duration = Duration::from_millis(1);

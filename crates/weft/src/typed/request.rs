@@ -17,13 +17,13 @@ use crate::values::{Growing, Landing, values_in};
 
 /// A send or receive under way, which owns its values until it is over.
 ///
-/// It is waited for by [`Request::wait`], or as a future under any executor: it gets on while it is polled,
-/// and [`block_on`](crate::block_on) waits for it as politely as `wait` does.
+/// [`OwnedRequest::wait`] waits for it. It is also a future, for any executor: polling it makes progress, and
+/// [`block_on`](crate::block_on) waits for it as politely as `wait` does.
 ///
 /// Dropping it waits: a send goes to its end, a receive is cancelled unless its message has come. So no
 /// buffer is ever given back while the library may still touch it; one that is leaked stays allocated.
 #[must_use = "a request that is dropped waits for its end"]
-pub struct Request<T: Datatype> {
+pub struct OwnedRequest<T: Datatype> {
     pub(super) communicator: Communicator,
     pub(super) values: Vec<T>,
     pub(super) state: State,
@@ -31,7 +31,7 @@ pub struct Request<T: Datatype> {
 }
 
 /// The result of beginning an operation that is to own a vector: the request, or the vector with the reason.
-pub type Begins<T> = std::result::Result<Request<T>, NotBegun<T>>;
+pub type Begins<T> = std::result::Result<OwnedRequest<T>, NotBegun<T>>;
 
 /// Why an operation could not be begun, and the vector that it was to own. `?` makes the error of it where
 /// that is all that is wanted.
@@ -87,13 +87,13 @@ pub(super) enum State {
     Taken,
 }
 
-impl<T: Datatype> Request<T> {
+impl<T: Datatype> OwnedRequest<T> {
     /// Waits. A send gives its vector back; a receive gives what came, cut to its length, or the vector that
     /// it was to fill places of.
     ///
     /// # Errors
     /// [`Class::Truncated`], or that the peer is gone. The vector is dropped then;
-    /// [`Request::wait_with_values`] keeps it.
+    /// [`OwnedRequest::wait_with_values`] keeps it.
     pub fn wait(self) -> Result<(Vec<T>, Status)> {
         let (values, ended) = self.wait_with_values();
         ended.map(|status| (values, status))
@@ -161,7 +161,7 @@ impl<T: Datatype> Request<T> {
         Ok((std::mem::take(&mut self.values), status))
     }
 
-    /// Makes one turn of progress; true when [`Request::wait`] would not wait.
+    /// Makes one turn of progress; true when [`OwnedRequest::wait`] would not wait.
     pub fn test(&mut self) -> bool {
         if let State::Under(id) = self.state {
             match self.communicator.process().test(id) {
@@ -173,10 +173,10 @@ impl<T: Datatype> Request<T> {
     }
 }
 
-impl<T: Datatype> Future for Request<T> {
+impl<T: Datatype> Future for OwnedRequest<T> {
     type Output = Result<(Vec<T>, Status)>;
 
-    /// Makes one turn of progress. See [`Request::wait`] for what comes out.
+    /// Makes one turn of progress. See [`OwnedRequest::wait`] for what comes out.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let was = if let State::Under(id) = self.state { Some(id) } else { None };
         if self.test() {
@@ -193,9 +193,9 @@ impl<T: Datatype> Future for Request<T> {
 }
 
 // Nothing points into it but the claims on its values, which stand on the heap.
-impl<T: Datatype> Unpin for Request<T> {}
+impl<T: Datatype> Unpin for OwnedRequest<T> {}
 
-impl<T: Datatype> Drop for Request<T> {
+impl<T: Datatype> Drop for OwnedRequest<T> {
     fn drop(&mut self) {
         if let State::Under(id) = self.state {
             // What follows may panic, on a thread that may not call for one. Memory that is in use is leaked

@@ -18,7 +18,7 @@ use fabric::slots::{Chunk, Credit, DEPTH, Ring, is_before, is_room};
 
 /// What the members do: everybody writes and reads all, or one writes and the others read.
 #[derive(Clone, Copy)]
-enum Step {
+enum CollectiveStep {
     Exchange,
     Bcast(u32),
     /// Two exchange so many chunks by staging buffers, each of which has a number.
@@ -27,51 +27,78 @@ enum Step {
     PiecesOf(u32, u32),
 }
 
-impl Step {
+impl CollectiveStep {
     fn numbers(self) -> u32 {
-        if let Step::Pieces(_, pieces) | Step::PiecesOf(_, pieces) = self { pieces } else { 1 }
+        if let CollectiveStep::Pieces(_, pieces) | CollectiveStep::PiecesOf(_, pieces) = self {
+            pieces
+        } else {
+            1
+        }
     }
 }
 
 #[test]
 fn exchanges_of_two_are_whole_round_all_entries() {
-    operations(2, &[Step::Exchange; DEPTH as usize + 1]);
+    operations(2, &[CollectiveStep::Exchange; DEPTH as usize + 1]);
 }
 
 #[test]
 fn a_root_ahead_writes_over_nothing_unread() {
-    operations(2, &[Step::Bcast(0); DEPTH as usize + 2]);
+    operations(2, &[CollectiveStep::Bcast(0); DEPTH as usize + 2]);
 }
 
 #[test]
 fn roots_in_turn_write_over_nothing_unread() {
-    operations(2, &[Step::Bcast(0), Step::Bcast(1), Step::Bcast(0), Step::Exchange, Step::Bcast(1)]);
+    operations(
+        2,
+        &[
+            CollectiveStep::Bcast(0),
+            CollectiveStep::Bcast(1),
+            CollectiveStep::Bcast(0),
+            CollectiveStep::Exchange,
+            CollectiveStep::Bcast(1),
+        ],
+    );
 }
 
 #[test]
 fn pieces_that_are_exchanged_are_whole_round_all_staging_buffers() {
-    operations(2, &[Step::Pieces(Ring::Short, 3)]);
+    operations(2, &[CollectiveStep::Pieces(Ring::Short, 3)]);
 }
 
 #[test]
 fn pieces_of_operations_that_follow_are_whole() {
-    operations(2, &[Step::Pieces(Ring::Short, 1), Step::Pieces(Ring::Short, 2)]);
+    operations(2, &[CollectiveStep::Pieces(Ring::Short, 1), CollectiveStep::Pieces(Ring::Short, 2)]);
 }
 
 #[test]
 fn pieces_that_go_one_way_write_over_nothing_unread() {
-    operations(2, &[Step::PiecesOf(0, 4)]);
+    operations(2, &[CollectiveStep::PiecesOf(0, 4)]);
 }
 
 #[test]
 fn pieces_that_go_one_way_and_the_other_write_over_nothing_unread() {
-    operations(2, &[Step::PiecesOf(0, 2), Step::PiecesOf(1, 1), Step::Pieces(Ring::Short, 1)]);
+    operations(
+        2,
+        &[
+            CollectiveStep::PiecesOf(0, 2),
+            CollectiveStep::PiecesOf(1, 1),
+            CollectiveStep::Pieces(Ring::Short, 1),
+        ],
+    );
 }
 
 /// What goes through one ring says nothing of the staging buffers of the other.
 #[test]
 fn pieces_of_both_rings_in_turn_write_over_nothing_unread() {
-    operations(2, &[Step::Pieces(Ring::Short, 1), Step::Pieces(Ring::Long, 2), Step::Pieces(Ring::Short, 1)]);
+    operations(
+        2,
+        &[
+            CollectiveStep::Pieces(Ring::Short, 1),
+            CollectiveStep::Pieces(Ring::Long, 2),
+            CollectiveStep::Pieces(Ring::Short, 1),
+        ],
+    );
 }
 
 /// A member that sleeps is woken by the slot it waits for.
@@ -260,7 +287,7 @@ fn go_by_ways(places: SlotTable, memory: &Arc<Lines>) {
 }
 
 /// All members do these, by the rules of the caller above.
-fn operations(members: u32, steps: &'static [Step]) {
+fn operations(members: u32, steps: &'static [CollectiveStep]) {
     model(move || {
         let (memory, places) = founded(members);
         let others: Vec<_> = places[1..]
@@ -277,29 +304,29 @@ fn operations(members: u32, steps: &'static [Step]) {
     });
 }
 
-fn run(places: SlotTable, memory: &Arc<Lines>, steps: &[Step]) {
+fn run(places: SlotTable, memory: &Arc<Lines>, steps: &[CollectiveStep]) {
     let mut credit = Credit::default();
     let here = (0..places.members()).find(|&place| places.is_here(place)).unwrap();
     for step in steps {
         let number = credit.begin();
         credit.begin_up_to(number.wrapping_add(step.numbers() - 1));
         match *step {
-            Step::Pieces(ring, pieces) => {
+            CollectiveStep::Pieces(ring, pieces) => {
                 let [gives, gets] = [pieces; 2];
                 pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
             }
-            Step::PiecesOf(giver, pieces) => {
+            CollectiveStep::PiecesOf(giver, pieces) => {
                 let [gives, gets] = if giver == here { [pieces, 0] } else { [0, pieces] };
                 let ring = Ring::Short;
                 pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
             }
-            Step::Exchange => {
+            CollectiveStep::Exchange => {
                 give(places, memory, &mut credit);
                 others(places, here).for_each(|place| hear(places, memory, (place, number)));
                 credit.heard_all();
             }
-            Step::Bcast(root) if root == here => give(places, memory, &mut credit),
-            Step::Bcast(root) => {
+            CollectiveStep::Bcast(root) if root == here => give(places, memory, &mut credit),
+            CollectiveStep::Bcast(root) => {
                 hear(places, memory, (root, number));
                 credit.heard_one();
             }

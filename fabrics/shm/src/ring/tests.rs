@@ -32,18 +32,18 @@ proptest! {
         let mut expected = VecDeque::new();
         for step in steps {
             match step {
-                Step::Send(message) if wire.sending.is_none() => {
+                RingStep::Send(message) if wire.sending.is_none() => {
                     if wire.begin(&message) {
                         expected.push_back(message);
                     }
                 }
-                Step::Send(_) => wire.go_on(),
-                Step::Take => {
+                RingStep::Send(_) => wire.go_on(),
+                RingStep::Take => {
                     if let Some(message) = wire.take() {
                         prop_assert_eq!(Some(message), expected.pop_front());
                     }
                 }
-                Step::Idle => {
+                RingStep::Idle => {
                     wire.consumer.idle(&*wire.memory);
                 }
             }
@@ -55,18 +55,18 @@ proptest! {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RingStep {
     Send(Vec<u8>),
     Take,
     Idle,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RingStep> {
     let bytes = prop_oneof![0..40usize, 60..70usize, 120..140usize, 0..700usize];
     prop_oneof![
-        (bytes, any::<u8>()).prop_map(|(bytes, first)| Step::Send(pattern(bytes, first))),
-        Just(Step::Take),
-        Just(Step::Idle),
+        (bytes, any::<u8>()).prop_map(|(bytes, first)| RingStep::Send(pattern(bytes, first))),
+        Just(RingStep::Take),
+        Just(RingStep::Idle),
     ]
 }
 

@@ -359,7 +359,7 @@ pub(super) mod tests {
             memory.put_words(line + LINE_FRONT, [*what]);
             memory.put_words(line + LINE_PAYLOAD, *words);
             memory.word(line).store(passed.wrapping_add(1), Ordering::Release);
-            let mut losses = Losses(Vec::new(), Heap::new(1 << 20));
+            let mut losses = LossesAndInbox(Vec::new(), Heap::new(1 << 20));
             while victim.poll(&mut losses, 64) > 0 {}
             if let Some(error) = losses.0.pop() {
                 return Some(error.what);
@@ -368,9 +368,9 @@ pub(super) mod tests {
         panic!("{lines:?} were believed");
     }
 
-    struct Losses(Vec<FabricError>, Heap);
+    struct LossesAndInbox(Vec<FabricError>, Heap);
 
-    impl Sink for Losses {
+    impl Sink for LossesAndInbox {
         fn message(&mut self, _: Peer, _: &Header, _: Payload<'_>) {}
         fn arriving(&mut self, _: Peer, _: &Header, _: usize) -> UserMemory {
             self.1.memory()

@@ -81,9 +81,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Losses(Vec<FabricError>);
+    struct LossesAlone(Vec<FabricError>);
 
-    impl Sink for Losses {
+    impl Sink for LossesAlone {
         fn message(&mut self, _from: Peer, _header: &Header, _payload: Payload<'_>) {}
         fn arriving(&mut self, _from: Peer, _header: &Header, _bytes: usize) -> UserMemory {
             UserMemory::EMPTY
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(room.payload().to_vec(), vec![7; 100_000]);
         let elsewhere = there.register_memory(lane, Payload::from(&[1u8; 64][..]));
         assert_eq!(here.pull(lane, elsewhere, 0, &mut room.memory().part(0, 64), 0), Pulled::Refused);
-        let mut losses = Losses::default();
+        let mut losses = LossesAlone::default();
         here.poll(&mut losses, 8);
         assert!(losses.0.is_empty(), "other memory is refused, and nobody is to blame: {:?}", losses.0);
     }
@@ -134,7 +134,7 @@ mod tests {
             let exposed = offer(&here);
             let room = Heap::new(64);
             assert_eq!(here.pull(lane, exposed, 0, &mut room.memory(), 0), Pulled::Refused, "offer {number}");
-            let mut losses = Losses::default();
+            let mut losses = LossesAlone::default();
             here.poll(&mut losses, 8);
             let [error] = &losses.0[..] else { panic!("offer {number}: {:?}", losses.0) };
             assert_eq!(error.fault, Fault::Protocol);

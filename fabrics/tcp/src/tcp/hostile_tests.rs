@@ -54,7 +54,7 @@ fn nothing_said_at_any_state_reaches_the_job() {
     for state in STATES {
         for deed in [Deed::Garbage, Deed::Flood, Deed::HangUp, Deed::Slowly] {
             let mut job = Job::new();
-            let mut guest = Guest::knock(&job);
+            let mut guest = Dialler::knock(&job);
             guest.go_as_far_as(state, &mut job);
             guest.act(deed, state, &mut job);
             job.is_unharmed(&format!("{deed:?} when {state:?}"));
@@ -254,19 +254,19 @@ impl Job {
     }
 }
 
-struct Guest {
+struct Dialler {
     socket: TcpStream,
     secret: Secret,
     hello: [u8; HELLO_BYTES],
     answer: Option<[u8; ANSWER_BYTES]>,
 }
 
-impl Guest {
-    fn knock(job: &Job) -> Guest {
+impl Dialler {
+    fn knock(job: &Job) -> Dialler {
         let socket = TcpStream::connect(("127.0.0.1", job.right.port)).expect("the port is open");
         socket.set_nonblocking(true).expect("one thread must not block");
         let hello = Hello { from: GUEST, to: Peer(1), nonce: [3; 16], host: "guest".into() }.encode();
-        Guest { socket, secret: job.right.secret, hello, answer: None }
+        Dialler { socket, secret: job.right.secret, hello, answer: None }
     }
 
     fn go_as_far_as(&mut self, state: Until, job: &mut Job) {

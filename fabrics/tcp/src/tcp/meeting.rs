@@ -38,7 +38,7 @@ impl Tcp {
     fn attend_meeting(&mut self, token: Token, now: Instant) -> usize {
         match token {
             Token::Door => self.door.open(now, &self.poller),
-            Token::Guest(serial) => usize::from(self.attend_guest(serial)),
+            Token::Connection(serial) => usize::from(self.attend_guest(serial)),
             Token::Opening(index) => usize::from(self.drive(index, now)),
             Token::Link(_) | Token::Wake => 0,
         }

@@ -14,11 +14,11 @@ pub(crate) fn element_bytes(datatype: fi_datatype) -> Option<usize> {
 }
 
 /// Which of the three functions an operation is for, and whether it is one for elements of that type.
-pub(super) fn is_known(kind: Kind, datatype: fi_datatype, op: fi_op) -> bool {
+pub(super) fn is_known(kind: MockAtomicKind, datatype: fi_datatype, op: fi_op) -> bool {
     let fits = match op {
-        FI_ATOMIC_READ => kind == Kind::Fetch,
-        FI_CSWAP..=FI_MSWAP => kind == Kind::Compare,
-        _ => op <= FI_ATOMIC_WRITE && kind != Kind::Compare,
+        FI_ATOMIC_READ => kind == MockAtomicKind::Fetch,
+        FI_CSWAP..=FI_MSWAP => kind == MockAtomicKind::Compare,
+        _ => op <= FI_ATOMIC_WRITE && kind != MockAtomicKind::Compare,
     };
     let has_bits = !matches!(datatype, FI_FLOAT | FI_DOUBLE);
     fits && (has_bits || !matches!(op, FI_BOR | FI_BAND | FI_BXOR | FI_MSWAP))
@@ -26,7 +26,7 @@ pub(super) fn is_known(kind: Kind, datatype: fi_datatype, op: fi_op) -> bool {
 
 /// Which function was called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MockAtomicKind {
     Update,
     Fetch,
     Compare,
@@ -183,14 +183,15 @@ mod tests {
         for datatype in 0..FI_DATATYPE_LAST {
             for op in 0..FI_ATOMIC_OP_LAST {
                 let Some(bytes) = element_bytes(datatype) else { continue };
-                let kinds = [Kind::Update, Kind::Fetch, Kind::Compare];
+                let kinds = [MockAtomicKind::Update, MockAtomicKind::Fetch, MockAtomicKind::Compare];
                 if kinds.iter().any(|kind| is_known(*kind, datatype, op)) {
                     apply(datatype, op, &mut vec![1; bytes], &vec![2; bytes], &vec![3; bytes]);
                 }
             }
         }
         assert!(
-            !is_known(Kind::Update, FI_INT32, FI_ATOMIC_READ) && !is_known(Kind::Fetch, FI_FLOAT, FI_BOR)
+            !is_known(MockAtomicKind::Update, FI_INT32, FI_ATOMIC_READ)
+                && !is_known(MockAtomicKind::Fetch, FI_FLOAT, FI_BOR)
         );
     }
 }

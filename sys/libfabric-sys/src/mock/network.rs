@@ -13,9 +13,9 @@ pub(super) struct Network {
     chance: u64,
     /// For each domain that was opened, which of those offered it is.
     domains: Vec<usize>,
-    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<MockEndpoint>,
     queues: Vec<VecDeque<Entry>>,
-    pub(super) regions: Vec<Region>,
+    pub(super) regions: Vec<MockRegion>,
     pub(super) underway: Vec<Underway>,
     /// Contexts that belong to the provider now.
     taken: HashSet<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Network {
 }
 
 #[derive(Default)]
-pub(super) struct Endpoint {
+pub(super) struct MockEndpoint {
     pub(super) domain: usize,
     /// What was asked for.
     pub(super) capabilities: u64,
@@ -40,7 +40,7 @@ pub(super) struct Endpoint {
 
 /// A receive buffer.
 struct Buffer {
-    memory: Span,
+    memory: MockSpan,
     used: usize,
     context: usize,
     is_for_many: bool,
@@ -49,12 +49,12 @@ struct Buffer {
 /// A message on its way: injected, or lying where its sender has it until it is delivered.
 enum Message {
     Injected(Vec<u8>),
-    Sent { from: usize, memory: Span, context: usize },
+    Sent { from: usize, memory: MockSpan, context: usize },
 }
 
-pub(super) struct Region {
+pub(super) struct MockRegion {
     pub(super) domain: usize,
-    pub(super) memory: Span,
+    pub(super) memory: MockSpan,
     pub(super) access: u64,
     pub(super) key: u64,
     /// The endpoint that it is bound to, where that is demanded.
@@ -76,7 +76,7 @@ pub(super) struct Entry {
 
 /// Memory by its address.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct MockSpan {
     pub(super) start: *mut u8,
     pub(super) bytes: usize,
 }
@@ -84,15 +84,15 @@ pub(super) struct Span {
 /// Memory of the caller that an operation uses.
 #[derive(Clone, Copy)]
 pub(super) struct Used {
-    pub(super) memory: Span,
+    pub(super) memory: MockSpan,
     /// The descriptor of its registration.
     pub(super) descriptor: *mut c_void,
     /// What its registration must allow.
     pub(super) access: u64,
 }
 
-impl Span {
-    pub(super) fn covers(&self, part: Span) -> bool {
+impl MockSpan {
+    pub(super) fn covers(&self, part: MockSpan) -> bool {
         let (start, inner) = (self.start.addr(), part.start.addr());
         start <= inner && inner - start <= self.bytes && part.bytes <= self.bytes - (inner - start)
     }
@@ -131,7 +131,7 @@ impl Network {
     }
 
     pub(super) fn open_endpoint(&mut self, domain: usize, capabilities: u64) -> usize {
-        self.endpoints.push(Endpoint { domain, capabilities, least_room: 64, ..Endpoint::default() });
+        self.endpoints.push(MockEndpoint { domain, capabilities, least_room: 64, ..MockEndpoint::default() });
         self.endpoints.len() - 1
     }
 
@@ -178,7 +178,7 @@ impl Network {
 
     pub(super) fn close_endpoint(&mut self, ep: usize) -> i32 {
         let is_bound =
-            |region: &Region| region.endpoint == Some(ep) && region.is_enabled && !region.is_closed;
+            |region: &MockRegion| region.endpoint == Some(ep) && region.is_enabled && !region.is_closed;
         if self.regions.iter().any(is_bound) {
             return -FI_EBUSY;
         }
@@ -200,7 +200,7 @@ impl Network {
     pub(super) fn register(
         &mut self,
         domain: usize,
-        memory: Span,
+        memory: MockSpan,
         access: u64,
         wanted: u64,
     ) -> Result<usize, i32> {
@@ -212,7 +212,7 @@ impl Network {
         }
         let key_max =
             if self.rules.key_bytes >= 8 { u64::MAX } else { (1 << (8 * self.rules.key_bytes)) - 1 };
-        let is_alike = |region: &&Region| {
+        let is_alike = |region: &&MockRegion| {
             !region.is_closed && region.domain == domain && region.memory.start == memory.start
         };
         let shared = self.regions.iter().find(is_alike).map(|region| region.key);
@@ -222,12 +222,13 @@ impl Network {
         if key > key_max {
             return Err(self.breaks(format!("key {key} has more than {} bytes", self.rules.key_bytes)));
         }
-        let is_taken = |region: &Region| !region.is_closed && region.domain == domain && region.key == key;
+        let is_taken =
+            |region: &MockRegion| !region.is_closed && region.domain == domain && region.key == key;
         if shared.is_none() && self.regions.iter().any(is_taken) {
             return Err(-(FI_ENOKEY as i32));
         }
         let is_enabled = !self.rules.by_endpoint;
-        let region = Region { domain, memory, access, key, endpoint: None, is_enabled, is_closed: false };
+        let region = MockRegion { domain, memory, access, key, endpoint: None, is_enabled, is_closed: false };
         self.regions.push(region);
         Ok(self.regions.len() - 1)
     }
@@ -259,7 +260,7 @@ impl Network {
     pub(super) fn close_region(&mut self, region: usize) -> i32 {
         // Descriptors are counted from one.
         let uses = |work: &Work| work.descriptors().any(|descriptor| descriptor == region + 1);
-        let is_used = |ep: &Endpoint| !ep.is_closed && self.rules.local && ep.works.iter().any(uses);
+        let is_used = |ep: &MockEndpoint| !ep.is_closed && self.rules.local && ep.works.iter().any(uses);
         if self.endpoints.iter().any(is_used) {
             return self.breaks("a registration lasts until what uses it is over");
         }
@@ -272,7 +273,7 @@ impl Network {
     pub(super) fn check_local(
         &mut self,
         ep: usize,
-        memory: Span,
+        memory: MockSpan,
         descriptor: *mut c_void,
         access: u64,
     ) -> Result<(), i32> {
@@ -298,7 +299,7 @@ impl Network {
 
 /// Operations.
 impl Network {
-    pub(super) fn inject(&mut self, ep: usize, data: Span, to: u64) -> i32 {
+    pub(super) fn inject(&mut self, ep: usize, data: MockSpan, to: u64) -> i32 {
         if data.bytes > self.rules.inject_bytes_max {
             return self.breaks(format!("{} bytes are too many to inject", data.bytes));
         }
@@ -317,7 +318,7 @@ impl Network {
     pub(super) fn send(
         &mut self,
         ep: usize,
-        memory: Span,
+        memory: MockSpan,
         descriptor: *mut c_void,
         to: u64,
         context: *mut c_void,
@@ -336,7 +337,7 @@ impl Network {
     pub(super) fn receive(
         &mut self,
         ep: usize,
-        memory: Span,
+        memory: MockSpan,
         descriptor: *mut c_void,
         context: *mut c_void,
         flags: u64,
@@ -487,7 +488,9 @@ impl Network {
         }
         let Some(message) = endpoint.incoming.pop_front() else { return false };
         let (data, sender) = match &message {
-            Message::Injected(data) => (Span { start: data.as_ptr().cast_mut(), bytes: data.len() }, None),
+            Message::Injected(data) => {
+                (MockSpan { start: data.as_ptr().cast_mut(), bytes: data.len() }, None)
+            }
             Message::Sent { from, memory, context } => (*memory, Some((*from, *context))),
         };
         if self.rules.cut_percent > 0 && self.chance() % 100 < self.rules.cut_percent {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
-use super::{Atomics, Card, Domain, PROVIDER, Rules};
+use super::{Card, Domain, MockAtomics, PROVIDER, Rules};
 use crate::bindings::*;
 use crate::found::Link;
 
@@ -168,7 +168,7 @@ fn describe(rules: &Rules, number: usize, domain: &Domain, hints: &Info) -> *mut
 
 fn capabilities(rules: &Rules) -> u64 {
     let writes = if rules.writes { FI_WRITE | FI_REMOTE_WRITE } else { 0 };
-    let atomics = if rules.atomics == Atomics::None { 0 } else { FI_ATOMIC };
+    let atomics = if rules.atomics == MockAtomics::None { 0 } else { FI_ATOMIC };
     FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_READ | FI_REMOTE_READ | writes | atomics
 }
 

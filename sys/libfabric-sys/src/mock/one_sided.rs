@@ -5,16 +5,16 @@
 
 use std::ffi::c_void;
 
-use super::Atomics;
-use super::atomics::{self, Kind};
-use super::network::{Entry, Network, Region, Span, Used};
+use super::MockAtomics;
+use super::atomics::{self, MockAtomicKind};
+use super::network::{Entry, MockRegion, MockSpan, Network, Used};
 use crate::bindings::*;
 
 /// An operation that has been taken.
 pub(super) struct Work {
     deed: Deed,
     /// What is written, or where goes what is read.
-    memory: Span,
+    memory: MockSpan,
     to: usize,
     address: u64,
     key: u64,
@@ -30,7 +30,13 @@ pub(super) struct Work {
 pub(super) enum Deed {
     Read,
     Write,
-    Atomic { kind: Kind, datatype: fi_datatype, op: fi_op, compare: Option<Span>, result: Option<Span> },
+    Atomic {
+        kind: MockAtomicKind,
+        datatype: fi_datatype,
+        op: fi_op,
+        compare: Option<MockSpan>,
+        result: Option<MockSpan>,
+    },
 }
 
 impl Work {
@@ -102,7 +108,7 @@ impl Network {
                 let is_kept = match deed {
                     Deed::Read => false,
                     Deed::Write => true,
-                    Deed::Atomic { kind, .. } => kind == Kind::Update,
+                    Deed::Atomic { kind, .. } => kind == MockAtomicKind::Update,
                 };
                 let only_leaves = is_kept && flags & FI_DELIVERY_COMPLETE == 0;
                 let (memory, to) = (used[0].memory, to as usize);
@@ -139,15 +145,15 @@ impl Network {
     /// How many elements an atomic may have, or the answer that there is none.
     pub(super) fn atomic_count_max(
         &self,
-        kind: Kind,
+        kind: MockAtomicKind,
         datatype: fi_datatype,
         op: fi_op,
     ) -> Result<usize, i32> {
-        let Atomics::Bytes(bytes) = self.rules.atomics else { return Err(-FI_ENOSYS) };
+        let MockAtomics::Bytes(bytes) = self.rules.atomics else { return Err(-FI_ENOSYS) };
         let element = atomics::element_bytes(datatype).filter(|_| atomics::is_known(kind, datatype, op));
         let element = element.ok_or(-FI_EOPNOTSUPP)?;
         // Those that compare have two elements each to send.
-        Ok(if kind == Kind::Compare { bytes / element / 2 } else { bytes / element })
+        Ok(if kind == MockAtomicKind::Compare { bytes / element / 2 } else { bytes / element })
     }
 }
 
@@ -171,7 +177,7 @@ impl Network {
     }
 
     fn perform(&mut self, work: &Work, region: usize, start: *mut u8) {
-        let Span { start: near, bytes } = work.memory;
+        let MockSpan { start: near, bytes } = work.memory;
         if let Deed::Read = work.deed {
             // SAFETY: both ends have vouched for their memory, and the region covers what is read.
             unsafe { start.copy_to_nonoverlapping(near, bytes) };
@@ -204,7 +210,7 @@ impl Network {
         let (_, wanted) = work.deed.wants();
         let domain = self.endpoints[work.to].domain;
         let has_key =
-            |region: &Region| !region.is_closed && region.domain == domain && region.key == work.key;
+            |region: &MockRegion| !region.is_closed && region.domain == domain && region.key == work.key;
         let all = (0..).zip(&self.regions).filter(|(_, region)| has_key(region));
         let (place, _) = all.max_by_key(|(_, region)| region.memory.bytes).ok_or(FI_EACCES)?;
         let region = &self.regions[place];
@@ -212,7 +218,7 @@ impl Network {
         if !is_theirs || !region.is_enabled || region.access & wanted != wanted {
             return Err(FI_EACCES);
         }
-        let Span { start, bytes: room } = region.memory;
+        let MockSpan { start, bytes: room } = region.memory;
         let origin = if self.rules.by_address { start.addr() as u64 } else { 0 };
         let offset = work.address.checked_sub(origin).and_then(|offset| usize::try_from(offset).ok());
         let offset = offset.filter(|offset| *offset <= room && work.memory.bytes <= room - offset);

@@ -9,7 +9,7 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, PoisonError};
 
 use super::NETWORK;
-use super::network::{Entry, Network, Span, Used};
+use super::network::{Entry, MockSpan, Network, Used};
 use super::offers::{self, Info};
 use super::one_sided::{Deed, OneSided};
 use crate::bindings::*;
@@ -34,12 +34,12 @@ fn network<T>(act: impl FnOnce(&mut Network) -> T) -> T {
 #[repr(C)]
 struct Object<T> {
     head: T,
-    kind: Kind,
+    kind: HandleKind,
     number: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum HandleKind {
     Plain,
     Endpoint,
     Queue,
@@ -50,7 +50,7 @@ enum Kind {
 ///
 /// # Safety
 /// `T` is one of libfabric's objects, and all its tables are in `head`.
-unsafe fn hand_over<T>(head: T, kind: Kind, number: usize, into: *mut *mut T) -> c_int {
+unsafe fn hand_over<T>(head: T, kind: HandleKind, number: usize, into: *mut *mut T) -> c_int {
     let object = Box::into_raw(Box::new(Object { head, kind, number }));
     // SAFETY: C hands over a place for the answer.
     unsafe { into.write(object.cast()) };
@@ -105,9 +105,9 @@ unsafe extern "C" fn close<T>(object: *mut fid) -> c_int {
     // SAFETY: as above.
     let all = unsafe { &*object.cast::<Object<T>>() };
     let answer = match all.kind {
-        Kind::Endpoint => network(|network| network.close_endpoint(all.number)),
-        Kind::Region => network(|network| network.close_region(all.number)),
-        Kind::Plain | Kind::Queue => 0,
+        HandleKind::Endpoint => network(|network| network.close_endpoint(all.number)),
+        HandleKind::Region => network(|network| network.close_region(all.number)),
+        HandleKind::Plain | HandleKind::Queue => 0,
     };
     if answer == 0 {
         // SAFETY: made by `Box::into_raw`, and closed.
@@ -193,7 +193,7 @@ unsafe extern "C" fn open_fabric(
     let ops = table!(fi_ops_fabric { domain: open_domain });
     let head = fid_fabric { fid: fid(close::<fid_fabric>), ops, api_version: 0 };
     // SAFETY: see above.
-    unsafe { hand_over(head, Kind::Plain, 0, into) }
+    unsafe { hand_over(head, HandleKind::Plain, 0, into) }
 }
 
 // SAFETY: see above.
@@ -208,7 +208,7 @@ unsafe extern "C" fn open_domain(
     // SAFETY: see above; the info is one of ours.
     unsafe {
         let number = network(|network| network.open_domain((*info.cast::<Info>()).number));
-        hand_over(fid_domain { fid: fid(close::<fid_domain>), ops, mr }, Kind::Plain, number, into)
+        hand_over(fid_domain { fid: fid(close::<fid_domain>), ops, mr }, HandleKind::Plain, number, into)
     }
 }
 
@@ -221,7 +221,7 @@ unsafe extern "C" fn open_av(
 ) -> c_int {
     let ops = table!(fi_ops_av { insert: insert });
     // SAFETY: see above.
-    unsafe { hand_over(fid_av { fid: fid(close::<fid_av>), ops }, Kind::Plain, number(domain), into) }
+    unsafe { hand_over(fid_av { fid: fid(close::<fid_av>), ops }, HandleKind::Plain, number(domain), into) }
 }
 
 // SAFETY: see above.
@@ -240,7 +240,7 @@ unsafe extern "C" fn open_cq(
             return -FI_ENOSYS;
         }
         let number = network(Network::open_queue);
-        hand_over(fid_cq { fid, ops }, Kind::Queue, number, into)
+        hand_over(fid_cq { fid, ops }, HandleKind::Queue, number, into)
     }
 }
 
@@ -264,7 +264,7 @@ unsafe extern "C" fn open_endpoint(
     // SAFETY: see above.
     unsafe {
         let number = network(|network| network.open_endpoint(number(domain), (*info).caps));
-        hand_over(head, Kind::Endpoint, number, into)
+        hand_over(head, HandleKind::Endpoint, number, into)
     }
 }
 
@@ -327,7 +327,7 @@ unsafe extern "C" fn register(
     into: *mut *mut fid_mr,
     _context: *mut c_void,
 ) -> c_int {
-    let memory = Span { start: start.cast_mut().cast(), bytes };
+    let memory = MockSpan { start: start.cast_mut().cast(), bytes };
     // SAFETY: see above.
     let domain = unsafe { number(domain.cast::<fid_domain>()) };
     let region = match network(|network| network.register(domain, memory, access, key)) {
@@ -343,7 +343,7 @@ unsafe extern "C" fn register(
         key: network(|network| network.key(region)),
     };
     // SAFETY: see above.
-    unsafe { hand_over(head, Kind::Region, region, into) }
+    unsafe { hand_over(head, HandleKind::Region, region, into) }
 }
 
 // SAFETY: see above.
@@ -355,7 +355,7 @@ unsafe extern "C" fn send(
     to: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    let memory = Span { start: start.cast_mut().cast(), bytes };
+    let memory = MockSpan { start: start.cast_mut().cast(), bytes };
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
     network(|network| network.send(ep, memory, descriptor, to, context)) as isize
@@ -363,7 +363,7 @@ unsafe extern "C" fn send(
 
 // SAFETY: see above.
 unsafe extern "C" fn inject(ep: *mut fid_ep, start: *const c_void, bytes: usize, to: fi_addr_t) -> isize {
-    let data = Span { start: start.cast_mut().cast(), bytes };
+    let data = MockSpan { start: start.cast_mut().cast(), bytes };
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
     network(|network| network.inject(ep, data, to)) as isize
@@ -375,7 +375,7 @@ unsafe extern "C" fn receive(ep: *mut fid_ep, message: *const fi_msg, flags: u64
     unsafe {
         let message = &*message;
         let piece = &*message.msg_iov;
-        let memory = Span { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let memory = MockSpan { start: piece.iov_base.cast(), bytes: piece.iov_len };
         let (descriptor, context) = (*message.desc, message.context);
         let ep = number(ep);
         network(|network| network.receive(ep, memory, descriptor, context, flags)) as isize
@@ -393,7 +393,7 @@ unsafe extern "C" fn read_memory(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let used = [Used { memory: Span { start: into.cast(), bytes }, descriptor, access: FI_READ }];
+    let used = [Used { memory: MockSpan { start: into.cast(), bytes }, descriptor, access: FI_READ }];
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
     let call = OneSided { deed: Deed::Read, flags: 0, to: from, address, key, context };
@@ -411,7 +411,8 @@ unsafe extern "C" fn write_memory(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let used = [Used { memory: Span { start: from.cast_mut().cast(), bytes }, descriptor, access: FI_WRITE }];
+    let used =
+        [Used { memory: MockSpan { start: from.cast_mut().cast(), bytes }, descriptor, access: FI_WRITE }];
     // SAFETY: see above.
     let ep = unsafe { number(ep) };
     let call = OneSided { deed: Deed::Write, flags: 0, to, address, key, context };
@@ -424,7 +425,7 @@ unsafe extern "C" fn write_message(ep: *mut fid_ep, message: *const fi_msg_rma, 
     unsafe {
         let message = &*message;
         let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
-        let memory = Span { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let memory = MockSpan { start: piece.iov_base.cast(), bytes: piece.iov_len };
         let used = [Used { memory, descriptor: *message.desc, access: FI_WRITE }];
         if message.iov_count != 1 || message.rma_iov_count != 1 || there.len != piece.iov_len {
             return -(FI_EINVAL as isize);

@@ -8,7 +8,7 @@ use fabric::simulated::{Network, Simulated, Weather};
 use messaging::MemberList;
 use messaging::{Contribution, Decision, Engine, EveryoneHere, Members, Rank, Settings, Standing};
 
-use super::{ALL, World, is_revoked};
+use super::{ALL, FailureWorld, is_revoked};
 
 /// So many engines in the weather of that seed, and what each has of the one communicator of all.
 fn in_a_storm(size: u32, seed: u64) -> (Network, Vec<Engine<Simulated>>, Vec<Arc<Standing>>) {
@@ -121,7 +121,7 @@ pub(super) fn progress(engines: &mut [Engine<Simulated>], turns: u32) {
 
 #[test]
 fn who_hears_of_a_revocation_ends_what_it_waits_for_and_tells_others_with_its_next_turn() {
-    let mut world = World::new();
+    let mut world = FailureWorld::new();
     let (receive, _room) = world.post(1, Some(0), ALL, 8);
     let standing = Arc::clone(&world.all[2]);
     world.engines[2].revoke(&standing);

@@ -20,7 +20,7 @@ use job::lock::{Guard, lock};
 use messaging::{Engine, RequestId};
 
 use super::super::combining::OwnedCombining;
-use super::super::ongoing::{Ended, Ongoing};
+use super::super::ongoing::{Ongoing, SharedOutcome};
 use super::message_path::LOOKS_PER_WATCH;
 use super::{Communicator, SegmentHandle, SegmentState};
 use crate::background::Operation;
@@ -28,7 +28,7 @@ use crate::process::WaitsFor;
 
 /// The operations that this member has begun and is not through with.
 #[derive(Default)]
-pub(super) struct Begun {
+pub(super) struct PendingOperations {
     count: AtomicUsize,
     /// No operation follows, blocking or not: with the last that is under way this member leaves the
     /// collective segment. Apart from the turn, which a thread that begins a blocking operation has to find
@@ -47,7 +47,7 @@ struct Numbers {
     last: u32,
 }
 
-impl Begun {
+impl PendingOperations {
     /// Whether nonblocking operations are under way.
     #[inline(always)]
     pub(super) fn is_busy(&self) -> bool {
@@ -95,7 +95,7 @@ struct Beside {
     /// Whether this member has said on the collective segment that it may sleep.
     is_awaiting: bool,
     id: RequestId,
-    ended: Arc<Ended>,
+    ended: Arc<SharedOutcome>,
 }
 
 /// This member's part in one, as far as it has come.
@@ -191,7 +191,7 @@ impl Communicator {
     /// This member's part goes on beside.
     fn let_go_on(&self, part: Part) -> Ongoing {
         let process = &self.inner.process;
-        let (id, ended) = (process.promise(), Arc::<Ended>::default());
+        let (id, ended) = (process.promise(), Arc::<SharedOutcome>::default());
         let beside = Beside { of: self.clone(), part, is_awaiting: false, id, ended: Arc::clone(&ended) };
         process.entrust(Box::new(beside));
         Ongoing::new(self.clone(), id, ended)

@@ -34,7 +34,7 @@ enum Kind {
 
 /// One call, the same at all ranks.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct TestCall {
     kind: Kind,
     root: Rank,
     size: u32,
@@ -70,11 +70,12 @@ impl Kind {
     }
 
     /// All calls of one length.
-    fn calls(self, size: u32, bytes: usize, seed: usize) -> impl Iterator<Item = Call> {
+    fn calls(self, size: u32, bytes: usize, seed: usize) -> impl Iterator<Item = TestCall> {
         let roots = if self.is_rooted() { size } else { 1 };
         let places: &[bool] = if self == Kind::Bcast { &[false] } else { &[false, true] };
         (0..roots).flat_map(move |root| {
-            let call = move |&in_place| Call { kind: self, root: Rank(root), size, bytes, in_place, seed };
+            let call =
+                move |&in_place| TestCall { kind: self, root: Rank(root), size, bytes, in_place, seed };
             places.iter().map(call)
         })
     }
@@ -114,7 +115,7 @@ fn last_of_the_same<W: PartialEq>(mut from: usize, mut to: usize, way: impl Fn(u
     from
 }
 
-impl Call {
+impl TestCall {
     fn is_root(&self, here: Rank) -> bool {
         here == self.root
     }
@@ -335,7 +336,7 @@ fn what_is_wrong_is_seen() {
                 is_changed || expected.is_empty() || kind == Kind::Bcast && call.is_root(Rank(1)),
                 "{call:?}"
             );
-            let other = Call { seed: 1, ..call };
+            let other = TestCall { seed: 1, ..call };
             assert!(expected.is_empty() || other.expected(&table, Rank(1)) != expected, "{call:?}");
         }
     }

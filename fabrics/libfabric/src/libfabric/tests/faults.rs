@@ -258,7 +258,7 @@ fn an_error_told_twice_loses_nobody_but_its_own_peer() {
 #[test]
 fn what_is_cut_on_the_way_takes_its_buffer_and_nothing_else() {
     let (mut left, right) = mocked(OPEN);
-    let mut vandal = Vandal::at(&left);
+    let mut vandal = FrameForger::at(&left);
     let mut heard = Noting::default();
     mock::change(|rules| rules.cut_percent = 100);
     for from in 3..7 {
@@ -466,20 +466,20 @@ fn what_was_injected_has_left_when_all_is_flushed() {
 }
 
 /// Somebody who sends frames by hand.
-struct Vandal {
+struct FrameForger {
     endpoint: Endpoint,
     victim: libfabric_sys::Address,
     seal: u32,
 }
 
-impl Vandal {
+impl FrameForger {
     /// One that has the card of `victim`.
-    fn at(victim: &Libfabric) -> Vandal {
+    fn at(victim: &Libfabric) -> FrameForger {
         let offers = Offer::find(*victim.port.library(), Wanted::default()).unwrap();
         let capacity = Capacity { operations: 1, message_bytes_max: 1000 };
         let mut endpoint = Endpoint::open(&offers[0], capacity).unwrap();
         let address = endpoint.insert(victim.port.name(0)).unwrap();
-        Vandal { endpoint, victim: address, seal: victim.card.seal }
+        FrameForger { endpoint, victim: address, seal: victim.card.seal }
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -497,7 +497,7 @@ const OPEN: Rules = Rules { inject_bytes_max: 4096, ..Rules::NONE };
 #[test]
 fn strangers_are_not_heard() {
     let (mut left, _right) = mocked(OPEN);
-    let mut vandal = Vandal::at(&left);
+    let mut vandal = FrameForger::at(&left);
     let hello = vandal.frame(0, Kind::Hello);
     vandal.send(&[]);
     vandal.send(&[1; FRAME_BYTES - 1]);
@@ -538,7 +538,7 @@ fn who_breaks_the_protocol_or_goes_is_lost_and_named() {
     ];
     for (said, frames) in cases {
         let (mut left, _right) = mocked(OPEN);
-        let mut vandal = Vandal::at(&left);
+        let mut vandal = FrameForger::at(&left);
         if frames[0].0 == 1 {
             let card = Card { seal: 5, name: vandal.endpoint.name().to_vec(), ..left.card.clone() };
             let hello = vandal.frame(0, Kind::Hello).encode();

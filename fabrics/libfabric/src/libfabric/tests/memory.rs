@@ -3,7 +3,7 @@
 use super::faults::{Noting, connect, three, until};
 use super::*;
 use fabric::{Abilities, Atomic, Begun, Change, Elements, Heap, OneSided, Scalar, UserMemory};
-use libfabric_sys::mock::Atomics;
+use libfabric_sys::mock::MockAtomics;
 
 /// So many bytes, all the same.
 fn filled(byte: u8, bytes: usize) -> Heap {
@@ -27,8 +27,8 @@ fn what_a_provider_lacks_is_not_offered_and_refused() {
     let sum = Atomic { change: Change::Sum, scalar: Scalar::I32 };
     let cases = [
         (Rules::NONE, true, true),
-        (Rules { writes: false, atomics: Atomics::None, ..Rules::NONE }, false, false),
-        (Rules { atomics: Atomics::Claimed, ..Rules::NONE }, true, false),
+        (Rules { writes: false, atomics: MockAtomics::None, ..Rules::NONE }, false, false),
+        (Rules { atomics: MockAtomics::Claimed, ..Rules::NONE }, true, false),
         // Without delivery a put could not be told from one that has only left; an atomic fetches instead.
         (Rules { delivers: false, ..Rules::NONE }, false, true),
     ];

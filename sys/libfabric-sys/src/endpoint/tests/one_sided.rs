@@ -43,11 +43,11 @@ fn the_mock_provider_does_the_same_under_all_rules() {
 
 #[test]
 fn who_lacks_writes_or_atomics_is_offered_nevertheless() {
-    let no_atomics = [mock::Atomics::None, mock::Atomics::Claimed, mock::Atomics::ShortTable];
+    let no_atomics = [mock::MockAtomics::None, mock::MockAtomics::Claimed, mock::MockAtomics::ShortTable];
     for (writes, atomics) in
         no_atomics.map(|atomics| (true, atomics)).into_iter().chain([(false, no_atomics[0])])
     {
-        let claims = atomics != mock::Atomics::None;
+        let claims = atomics != mock::MockAtomics::None;
         let mut pair = Pair::mock(Rules { writes, atomics, ..Rules::NONE });
         assert_eq!(pair.offered.atomics, claims, "{atomics:?}");
         let terms = *pair.left.terms();

@@ -6,18 +6,18 @@ use std::ptr::{null, null_mut};
 
 use super::{kept, network, number};
 use crate::bindings::*;
-use crate::mock::Atomics;
-use crate::mock::atomics::{Kind as AtomicKind, element_bytes};
-use crate::mock::network::{Span, Used};
+use crate::mock::MockAtomics;
+use crate::mock::atomics::{MockAtomicKind, element_bytes};
+use crate::mock::network::{MockSpan, Used};
 use crate::mock::one_sided::{Deed, OneSided};
 
 /// The table of atomics, which not every provider fills, or has.
 pub(super) fn atomic_operations() -> *mut fi_ops_atomic {
     let bytes = match network(|network| network.rules.atomics) {
-        Atomics::None => return null_mut(),
+        MockAtomics::None => return null_mut(),
         // Whoever calls what the table does not have any more is heard of: the operations are there.
-        Atomics::ShortTable => size_of::<usize>(),
-        Atomics::Claimed | Atomics::Bytes(_) => size_of::<fi_ops_atomic>(),
+        MockAtomics::ShortTable => size_of::<usize>(),
+        MockAtomics::Claimed | MockAtomics::Bytes(_) => size_of::<fi_ops_atomic>(),
     };
     table!(fi_ops_atomic, bytes, {
         write: atomic,
@@ -60,11 +60,11 @@ struct AtomicCall {
 unsafe fn begin_atomic(ep: *mut fid_ep, [source, compare, result]: [Elements; 3], call: AtomicCall) -> isize {
     let AtomicCall { datatype, op, count, to, address, key, context, flags } = call;
     let bytes = count * element_bytes(datatype).unwrap_or(1);
-    let span = |elements: Elements| Span { start: elements.start.cast_mut().cast(), bytes };
+    let span = |elements: Elements| MockSpan { start: elements.start.cast_mut().cast(), bytes };
     let kind = match (compare.start.is_null(), result.start.is_null()) {
-        (true, true) => AtomicKind::Update,
-        (true, false) => AtomicKind::Fetch,
-        _ => AtomicKind::Compare,
+        (true, true) => MockAtomicKind::Update,
+        (true, false) => MockAtomicKind::Fetch,
+        _ => MockAtomicKind::Compare,
     };
     // An atomic that only fetches does not look at its source.
     let source_access = if op == FI_ATOMIC_READ { 0 } else { FI_WRITE };
@@ -183,7 +183,7 @@ macro_rules! valid {
     ($($name:ident: $kind:ident),*) => {$(
         // SAFETY: called as libfabric's function of this name, with an open endpoint of the mock.
         unsafe extern "C" fn $name(_ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
-            match network(|network| network.atomic_count_max(AtomicKind::$kind, datatype, op)) {
+            match network(|network| network.atomic_count_max(MockAtomicKind::$kind, datatype, op)) {
                 Ok(most) => {
                     // SAFETY: the caller passes a place for the number.
                     unsafe { count.write(most) };
