@@ -6,6 +6,7 @@
 //! | `unsafe`, raw atomics and `no_mangle` stay where they belong, and `unsafe` says why it is sound | [`fences`] |
 //! | files and functions stay small | [`sizes`] |
 //! | comments keep the width of code, doc comments stand alone, words are the field's | [`prose`] |
+//! | names of types are unique within a crate | [`types`] |
 //! | a program of tests in a folder compiles every file there | [`programs`] |
 //! | the table of the rules of failures names tests that are there, for every rule | [`rules`] |
 //! | an item that a page links to is defined in the file that it names | [`links`] |
@@ -22,6 +23,7 @@ pub mod prose;
 pub mod rules;
 pub mod sizes;
 pub mod source;
+pub mod types;
 
 use std::fmt;
 use std::fs;
@@ -81,6 +83,7 @@ pub fn findings(root: &Path) -> Vec<Finding> {
     findings.extend(links::check(&files));
     findings.extend(programs::check(&files));
     findings.extend(rules::check(&files));
+    findings.extend(types::check(&files));
     findings.sort();
     findings
 }
