@@ -47,7 +47,7 @@ fn shapes(bytes: &[u8]) {
         let ranks = u32::try_from(shape.len()).expect("not more than 65536") + 2;
         if let Ok(placement) = Placement::of_nodes(&[known.clone(), shape], ranks) {
             assert_eq!(placement.len(), ranks);
-            assert!(placement.tiers().windows(2).all(|pair| pair[1].1.refine(&pair[0].1)));
+            assert!(placement.levels().windows(2).all(|pair| pair[1].1.refine(&pair[0].1)));
         }
     }
 }

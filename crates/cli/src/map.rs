@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use topology::{
-    Grid, Machine, Mapping, NodeShape, NotAStencil, Placement, Sizes, Stencil, Tier, map, tier_weight,
+    Grid, Machine, MachineLevel, Mapping, NodeShape, NotAStencil, Placement, Sizes, Stencil, level_weight,
+    map,
 };
 
 mod picture;
@@ -229,9 +230,10 @@ fn text(options: &Map, asked: &MapRequest, mapping: &Mapping) -> String {
     let _ = writeln!(text, "{}", row("the most that leave a node (J_max)", before.j_max, after.j_max));
     if 1 < before.cut.len() {
         text.push_str("by the largest part they leave\n");
-        for ((tier, before), (_, after)) in before.levels().zip(after.levels()) {
-            let weight = tier.map_or(1, tier_weight);
-            let name = tier.map_or("none".to_owned(), |tier| tier.name().to_owned());
+        for ((machine_level, before), (_, after)) in before.levels().zip(after.levels()) {
+            let weight = machine_level.map_or(1, level_weight);
+            let name =
+                machine_level.map_or("none".to_owned(), |machine_level| machine_level.name().to_owned());
             let _ = writeln!(text, "{}", row(&format!("  {name} (weight {weight})"), before, after));
         }
         let _ = writeln!(text, "{}", row("sum of weights", before.cost, after.cost));
@@ -273,10 +275,10 @@ fn write_json(out: &mut dyn std::io::Write, asked: &MapRequest, mapping: &Mappin
     let levels: serde_json::Map<String, serde_json::Value> = before
         .levels()
         .zip(after.levels())
-        .map(|((tier, before), (_, after))| {
-            let weight = tier.map_or(1, tier_weight);
+        .map(|((machine_level, before), (_, after))| {
+            let weight = machine_level.map_or(1, level_weight);
             let level = json!({ "before": before, "after": after, "weight": weight });
-            (tier.map_or("none", Tier::name).to_owned(), level)
+            (machine_level.map_or("none", MachineLevel::name).to_owned(), level)
         })
         .collect();
     let head = json!({

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use topology::{Algorithm, Grid, Level, Placement, Sizes, Stencil, Tier, dims_create, map};
+use topology::{Algorithm, Grid, Level, MachineLevel, Placement, Sizes, Stencil, dims_create, map};
 
 /// A name, and what is timed.
 type Case = (String, Box<dyn Fn() -> Duration>);
@@ -96,12 +96,12 @@ fn add(cases: &mut Vec<Case>, dims: &[u32], stencil: &str) {
 
 fn levels(cases: &mut Vec<Case>) {
     let grid = Grid::new(&[50, 48], &[false; 2]).expect("a grid");
-    let tiers = vec![
-        (Tier::Node, Sizes::equal(50, 48)),
-        (Tier::Part(Level::Package), Sizes::equal(100, 24)),
-        (Tier::Part(Level::L3Cache), Sizes::equal(400, 6)),
+    let levels = vec![
+        (MachineLevel::Node, Sizes::equal(50, 48)),
+        (MachineLevel::Part(Level::Package), Sizes::equal(100, 24)),
+        (MachineLevel::Part(Level::L3Cache), Sizes::equal(400, 6)),
     ];
-    let placement = Placement::new(Vec::new(), tiers).expect("sound");
+    let placement = Placement::new(Vec::new(), levels).expect("sound");
     let stencil = Stencil::nearest(2);
     cases.push((
         "map 50x48 with packages and caches".to_owned(),
@@ -113,7 +113,8 @@ fn levels(cases: &mut Vec<Case>) {
 fn dealt_out(cases: &mut Vec<Case>) {
     let grid = Grid::new(&[100, 100, 100], &[false; 3]).expect("a grid");
     let ranks = (0..20_000).flat_map(|node| (0..50).map(move |card| card * 20_000 + node)).collect();
-    let placement = Placement::new(ranks, vec![(Tier::Node, Sizes::equal(20_000, 50))]).expect("sound");
+    let placement =
+        Placement::new(ranks, vec![(MachineLevel::Node, Sizes::equal(20_000, 50))]).expect("sound");
     let stencil = Stencil::nearest(3);
     cases.push((
         "map 100x100x100, ranks dealt out".to_owned(),

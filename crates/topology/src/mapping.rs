@@ -35,7 +35,7 @@ pub use joint::{NoChoice, choose_grid};
 use kept::Kept;
 use order::Order;
 use score::Scorer;
-pub use score::{Score, tier_weight};
+pub use score::{Score, level_weight};
 
 /// How a mapping came about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,7 +54,7 @@ pub enum Algorithm {
     Hyperplanes,
     /// The grid cut in halves down to cells: a k-d tree.
     Halves,
-    /// Sets of cells cut in two where that cuts the least, tier by tier.
+    /// Sets of cells cut in two where that cuts the least, level by level.
     Bisection,
 }
 
@@ -148,23 +148,23 @@ pub fn map(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Result<Mapp
 fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept, limit: u64) -> Score {
     if policy::LARGE < field.cells && placement.is_straight() && kept.is_first() {
         // Ranks in order are one bar, counted row by row.
-        if let Some(score) = regions::score(field, &Bars::single(field), &kept.tiers) {
+        if let Some(score) = regions::score(field, &Bars::single(field), &kept.levels) {
             return score;
         }
     }
     if placement.is_straight() && kept.is_first() {
         let cells: Vec<u32> = (0..field.cells).collect();
-        return Scorer::new(field).score(&cells, &kept.tiers, limit);
+        return Scorer::new(field).score(&cells, &kept.levels, limit);
     }
     if placement.listed().len() == field.cells as usize {
-        return Scorer::new(field).score(placement.listed(), placement.tiers(), limit);
+        return Scorer::new(field).score(placement.listed(), placement.levels(), limit);
     }
     // The places of ranks without a cell are passed over.
     let here: Vec<u32> =
         (0..placement.len()).map(|place| placement.rank(place)).filter(|&rank| rank < field.cells).collect();
-    let mut tiers = placement.tiers().to_vec();
+    let mut levels = placement.levels().to_vec();
     if field.cells < placement.len() {
-        for (_, sizes) in &mut tiers {
+        for (_, sizes) in &mut levels {
             let used = |(start, size): (u64, u32)| {
                 let places = start as u32..start as u32 + size;
                 places.filter(|&place| placement.rank(place) < field.cells).count() as u32
@@ -172,7 +172,7 @@ fn score_of_ranks(field: &Field, placement: &Placement, kept: &Kept, limit: u64)
             *sizes = sizes.starts().zip(sizes.iter()).map(used).collect();
         }
     }
-    Scorer::new(field).score(&here, &tiers, limit)
+    Scorer::new(field).score(&here, &levels, limit)
 }
 
 impl Mapping {

@@ -12,7 +12,7 @@ use crate::Level;
 
 /// A kind of part of the machine that a job sits on, from large to small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Tier {
+pub enum MachineLevel {
     /// Nodes behind one switch.
     Switch,
     /// A node: processes that share memory.
@@ -21,19 +21,19 @@ pub enum Tier {
     Part(Level),
 }
 
-impl Tier {
-    /// The name of the tier, for messages.
+impl MachineLevel {
+    /// The name of the level, for messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Tier::Switch => "switch",
-            Tier::Node => "node",
-            Tier::Part(Level::Package) => "package",
-            Tier::Part(Level::NumaNode) => "numa node",
-            Tier::Part(Level::L3Cache) => "L3 cache",
-            Tier::Part(Level::L2Cache) => "L2 cache",
-            Tier::Part(Level::Core) => "core",
-            Tier::Part(Level::Cpu) => "cpu",
+            MachineLevel::Switch => "switch",
+            MachineLevel::Node => "node",
+            MachineLevel::Part(Level::Package) => "package",
+            MachineLevel::Part(Level::NumaNode) => "numa node",
+            MachineLevel::Part(Level::L3Cache) => "L3 cache",
+            MachineLevel::Part(Level::L2Cache) => "L2 cache",
+            MachineLevel::Part(Level::Core) => "core",
+            MachineLevel::Part(Level::Cpu) => "cpu",
         }
     }
 }
@@ -138,18 +138,18 @@ pub struct Placement {
     /// The place of each rank; empty where `ranks` is.
     places: Arc<[u32]>,
     /// From large to small, each a refinement of the one before.
-    tiers: Vec<(Tier, Sizes)>,
+    levels: Vec<(MachineLevel, Sizes)>,
 }
 
 /// Why ranks and parts are no placement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAPlacement {
-    /// No tier is that of nodes.
+    /// No level is that of nodes.
     #[error("the parts of the machine name no nodes")]
     NoNodes,
-    /// Parts that do not lie within parts of the tier before, or do not come from large to small.
-    #[error("the parts of tier {} do not lie within those of the tier above it", .0.name())]
-    NotNested(Tier),
+    /// Parts that do not lie within parts of the level before, or do not come from large to small.
+    #[error("the parts of level {} do not lie within those of the level above it", .0.name())]
+    NotNested(MachineLevel),
     /// Not each rank sits at one place.
     #[error("the places do not hold each rank once")]
     NotAPermutation,
@@ -159,18 +159,18 @@ impl Placement {
     /// Ranks that fill nodes of these sizes in order.
     #[must_use]
     pub fn blocked(nodes: Sizes) -> Placement {
-        Placement { ranks: Arc::default(), places: Arc::default(), tiers: vec![(Tier::Node, nodes)] }
+        Placement { ranks: Arc::default(), places: Arc::default(), levels: vec![(MachineLevel::Node, nodes)] }
     }
 
     /// Ranks by place, and the parts of the machine from large to small.
     ///
     /// # Errors
     /// What contradicts itself.
-    pub fn new(ranks: Vec<u32>, tiers: Vec<(Tier, Sizes)>) -> Result<Placement, NotAPlacement> {
-        if !tiers.iter().any(|(tier, _)| *tier == Tier::Node) {
+    pub fn new(ranks: Vec<u32>, levels: Vec<(MachineLevel, Sizes)>) -> Result<Placement, NotAPlacement> {
+        if !levels.iter().any(|(level, _)| *level == MachineLevel::Node) {
             return Err(NotAPlacement::NoNodes);
         }
-        for pair in tiers.windows(2) {
+        for pair in levels.windows(2) {
             if pair[1].0 <= pair[0].0 || !pair[1].1.refine(&pair[0].1) {
                 return Err(NotAPlacement::NotNested(pair[1].0));
             }
@@ -179,25 +179,25 @@ impl Placement {
         let all_once = ranks
             .iter()
             .all(|&rank| seen.get_mut(rank as usize).is_some_and(|seen| !std::mem::replace(seen, true)));
-        let total = tiers[0].1.total();
+        let total = levels[0].1.total();
         if !all_once || (!ranks.is_empty() && ranks.len() as u64 != total) || u64::from(u32::MAX) < total {
             return Err(NotAPlacement::NotAPermutation);
         }
         let is_straight = ranks.iter().zip(0..).all(|(&rank, place)| rank == place);
         if is_straight {
-            return Ok(Placement { ranks: Arc::default(), places: Arc::default(), tiers });
+            return Ok(Placement { ranks: Arc::default(), places: Arc::default(), levels });
         }
         let mut places = vec![0; ranks.len()];
         for (&rank, place) in ranks.iter().zip(0..) {
             places[rank as usize] = place;
         }
-        Ok(Placement { ranks: ranks.into(), places: places.into(), tiers })
+        Ok(Placement { ranks: ranks.into(), places: places.into(), levels })
     }
 
     /// How many ranks, and places.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.tiers[0].1.total() as u32
+        self.levels[0].1.total() as u32
     }
 
     /// Whether nobody is there.
@@ -240,14 +240,14 @@ impl Placement {
     /// The sizes of the nodes.
     #[must_use]
     pub fn nodes(&self) -> &Sizes {
-        let nodes = self.tiers.iter().find(|(tier, _)| *tier == Tier::Node);
+        let nodes = self.levels.iter().find(|(level, _)| *level == MachineLevel::Node);
         &nodes.expect("a placement has nodes").1
     }
 
     /// The kinds of parts that are known, from large to small.
     #[must_use]
-    pub fn tiers(&self) -> &[(Tier, Sizes)] {
-        &self.tiers
+    pub fn levels(&self) -> &[(MachineLevel, Sizes)] {
+        &self.levels
     }
 }
 
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn placements_are_checked() {
-        let nodes = || (Tier::Node, Sizes::equal(2, 2));
-        let caches = || (Tier::Part(Level::L3Cache), Sizes::equal(4, 1));
+        let nodes = || (MachineLevel::Node, Sizes::equal(2, 2));
+        let caches = || (MachineLevel::Part(Level::L3Cache), Sizes::equal(4, 1));
         let cyclic = Placement::new(vec![0, 2, 1, 3], vec![nodes(), caches()]).expect("sound");
         assert_eq!((cyclic.len(), cyclic.rank(1), cyclic.is_straight()), (4, 2, false));
         assert_eq!([0, 1, 2, 3].map(|rank| cyclic.place(rank)), [0, 2, 1, 3]);
@@ -285,7 +285,7 @@ mod tests {
         assert!(straight.is_straight() && straight.rank(3) == 3);
         assert_eq!(Placement::new(vec![], vec![caches()]), Err(NotAPlacement::NoNodes));
         let wrong = Placement::new(vec![], vec![caches(), nodes()]);
-        assert_eq!(wrong, Err(NotAPlacement::NotNested(Tier::Node)));
+        assert_eq!(wrong, Err(NotAPlacement::NotNested(MachineLevel::Node)));
         for ranks in [vec![0, 1, 2], vec![0, 1, 2, 2], vec![0, 1, 2, 4]] {
             assert_eq!(Placement::new(ranks, vec![nodes()]), Err(NotAPlacement::NotAPermutation));
         }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::switches::SwitchPath;
-use crate::{Level, Machine, NotAPlacement, Placement, Run, Seat, Sizes, Tier};
+use crate::{Level, Machine, MachineLevel, NotAPlacement, Placement, Run, Seat, Sizes};
 
 /// The ranks of one node, and how they lie in its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -186,24 +186,24 @@ impl Placement {
         };
         let order = in_order(&items);
         let ordered = || order.iter().map(|&node| &nodes[node]);
-        let mut tiers: Vec<(Tier, Sizes)> = Vec::new();
+        let mut levels: Vec<(MachineLevel, Sizes)> = Vec::new();
         let of_nodes: Sizes = ordered().map(|node| node.len() as u32).collect();
         if switches.is_some() {
-            tiers.push((Tier::Switch, switch_sizes(&order, &items, nodes)));
+            levels.push((MachineLevel::Switch, switch_sizes(&order, &items, nodes)));
         }
-        tiers.push((Tier::Node, of_nodes));
+        levels.push((MachineLevel::Node, of_nodes));
         for level in NodeShape::LEVELS {
             let of_level: Option<Vec<&Sizes>> = ordered().map(|node| node.parts(level)).collect();
             let sizes =
                 of_level.map(|sizes| sizes.iter().flat_map(|sizes| sizes.runs().iter().copied()).collect());
-            tiers.extend(sizes.map(|sizes| (Tier::Part(level), sizes)));
+            levels.extend(sizes.map(|sizes| (MachineLevel::Part(level), sizes)));
         }
         let is_straight = ordered().flat_map(|node| &node.ranks).try_fold(0, |next, run| {
             (run.start == next && (run.stride == 1 || run.count == 1)).then_some(next + run.count)
         });
         let by_place =
             if is_straight.is_some() { Vec::new() } else { ordered().flat_map(NodeShape::ranks).collect() };
-        Placement::new(by_place, without_repeats(tiers))
+        Placement::new(by_place, without_repeats(levels))
     }
 
     /// The placement of ranks that fill nodes of these sizes in order, on hosts like `machine`, each rank on
@@ -303,18 +303,18 @@ fn switch_sizes(order: &[usize], paths: &[(Vec<u32>, u32)], nodes: &[NodeShape])
     behind.map(|switch| switch.iter().map(|&node| nodes[node].len() as u32).sum::<u32>()).collect()
 }
 
-/// Without the tiers that are as the one above, and without switches that are as the nodes.
-fn without_repeats(tiers: Vec<(Tier, Sizes)>) -> Vec<(Tier, Sizes)> {
-    let total = tiers.first().map_or(0, |(_, sizes)| sizes.total() as u32);
-    let mut kept: Vec<(Tier, Sizes)> = Vec::new();
-    for (tier, sizes) in tiers {
+/// Without the levels that are as the one above, and without switches that are as the nodes.
+fn without_repeats(levels: Vec<(MachineLevel, Sizes)>) -> Vec<(MachineLevel, Sizes)> {
+    let total = levels.first().map_or(0, |(_, sizes)| sizes.total() as u32);
+    let mut kept: Vec<(MachineLevel, Sizes)> = Vec::new();
+    for (level, sizes) in levels {
         let whole = Sizes::equal(1, total);
         let above = kept.last().map_or(&whole, |(_, sizes)| sizes);
-        if tier == Tier::Node {
+        if level == MachineLevel::Node {
             kept.retain(|(_, switches)| *switches != sizes);
-            kept.push((tier, sizes));
+            kept.push((level, sizes));
         } else if sizes != *above {
-            kept.push((tier, sizes));
+            kept.push((level, sizes));
         }
     }
     kept

@@ -1,7 +1,7 @@
 //! What nodes tell of their ranks: nothing gets lost on the way to a placement, and other bytes are refused.
 
 use proptest::prelude::*;
-use topology::{Level, Machine, NodeShape, NotAPlacement, Placement, Seat, Sizes, SwitchPath, Tier};
+use topology::{Level, Machine, MachineLevel, NodeShape, NotAPlacement, Placement, Seat, Sizes, SwitchPath};
 
 fn machine(text: &str) -> Machine {
     Machine::from_synthetic(text).expect(text)
@@ -16,8 +16,8 @@ fn shape(machine: &Machine, ranks: &[u32], cpus: &[usize], switch: Option<&str>)
     NodeShape::new(&ranks, switch.map(|path| path.parse().expect("a path")))
 }
 
-fn sizes(placement: &Placement, tier: Tier) -> Option<Vec<u32>> {
-    placement.tiers().iter().find(|(known, _)| *known == tier).map(|(_, sizes)| sizes.iter().collect())
+fn sizes(placement: &Placement, level: MachineLevel) -> Option<Vec<u32>> {
+    placement.levels().iter().find(|(known, _)| *known == level).map(|(_, sizes)| sizes.iter().collect())
 }
 
 fn by_place(placement: &Placement) -> Vec<u32> {
@@ -35,8 +35,8 @@ fn ranks_come_in_the_order_of_the_parts_they_sit_in() {
     let placement = Placement::of_nodes(&[told], 4).unwrap();
     assert_eq!(by_place(&placement), [0, 2, 1, 3]);
     // All memory is one NUMA node, which is the whole node.
-    assert_eq!(sizes(&placement, Tier::Part(Level::NumaNode)), None);
-    assert_eq!(sizes(&placement, Tier::Part(Level::Package)), Some(vec![2, 2]));
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::NumaNode)), None);
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::Package)), Some(vec![2, 2]));
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn a_part_that_one_rank_does_not_know_is_left_out() {
     let known = shape(&two, &[0, 1], &[0, 4], None);
     let partly = NodeShape::new(&[(2, across), (3, seats(&two, &[4])[0])], None);
     let placement = Placement::of_nodes(&[partly.clone(), known.clone()], 4).unwrap();
-    assert_eq!(sizes(&placement, Tier::Part(Level::Package)), Some(vec![1, 1, 1, 1]));
-    assert_eq!(sizes(&placement, Tier::Part(Level::L3Cache)), None);
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::Package)), Some(vec![1, 1, 1, 1]));
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::L3Cache)), None);
     assert!(placement.is_straight());
     let unknown = NodeShape::new(&[(2, Seat::UNKNOWN), (3, Seat::UNKNOWN)], None);
     let placement = Placement::of_nodes(&[unknown, known], 4).unwrap();
-    assert_eq!(placement.tiers().len(), 1, "nodes only");
+    assert_eq!(placement.levels().len(), 1, "nodes only");
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn nodes_come_by_switch_if_all_know_theirs() {
     ];
     let placement = Placement::of_nodes(&nodes, 10).unwrap();
     assert_eq!(by_place(&placement), [0, 1, 6, 7, 2, 3, 4, 5, 8, 9]);
-    assert_eq!(sizes(&placement, Tier::Switch), Some(vec![4, 4, 2]));
+    assert_eq!(sizes(&placement, MachineLevel::Switch), Some(vec![4, 4, 2]));
     let mut partly = nodes.to_vec();
     partly[4] = at([8, 9], None);
     let placement = Placement::of_nodes(&partly, 10).unwrap();
-    assert!(placement.is_straight() && sizes(&placement, Tier::Switch).is_none());
+    assert!(placement.is_straight() && sizes(&placement, MachineLevel::Switch).is_none());
     // One switch for all, and one for each, tell nothing.
     for paths in [["a", "a"], ["a", "b"]] {
         let nodes = [at([0, 1], Some(paths[0])), at([2, 3], Some(paths[1]))];
@@ -97,9 +97,9 @@ fn a_job_that_fills_equal_machines_is_foreseen() {
     let two = machine("pack:2 [numa] l3:2 core:2 pu:1");
     let placement = Placement::on(&two, &[8, 8, 6].into_iter().collect()).unwrap();
     assert!(placement.is_straight());
-    assert_eq!(sizes(&placement, Tier::Part(Level::Package)), Some(vec![4, 4, 4, 4, 4, 2]));
-    assert_eq!(sizes(&placement, Tier::Part(Level::L3Cache)), Some(vec![2; 11]));
-    assert_eq!(sizes(&placement, Tier::Part(Level::NumaNode)), None, "they are the packages");
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::Package)), Some(vec![4, 4, 4, 4, 4, 2]));
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::L3Cache)), Some(vec![2; 11]));
+    assert_eq!(sizes(&placement, MachineLevel::Part(Level::NumaNode)), None, "they are the packages");
     // More ranks than cpus begin again at the first.
     let placement = Placement::on(&machine("pack:2 pu:1"), &Sizes::equal(1, 4)).unwrap();
     assert_eq!(by_place(&placement), [0, 2, 1, 3]);
@@ -186,17 +186,17 @@ proptest! {
         let mut sorted = order.clone();
         sorted.sort_unstable();
         prop_assert!(sorted.into_iter().eq(0..dealt.len() as u32));
-        for pair in placement.tiers().windows(2) {
+        for pair in placement.levels().windows(2) {
             prop_assert!(pair[1].1.refine(&pair[0].1) && pair[1].1 != pair[0].1);
         }
-        for (tier, sizes) in placement.tiers() {
-            // Two ranks are in one part if and only if all that the tier stands for is equal.
+        for (level, sizes) in placement.levels() {
+            // Two ranks are in one part if and only if all that the level stands for is equal.
             let name = |rank: u32| {
                 let (node, seat) = home[rank as usize];
-                match tier {
-                    Tier::Switch => vec![switches[node].map_or(9, u32::from)],
-                    Tier::Node => vec![node as u32],
-                    Tier::Part(level) => vec![node as u32, seat.part(*level).unwrap()],
+                match level {
+                    MachineLevel::Switch => vec![switches[node].map_or(9, u32::from)],
+                    MachineLevel::Node => vec![node as u32],
+                    MachineLevel::Part(level) => vec![node as u32, seat.part(*level).unwrap()],
                 }
             };
             let mut seen = Vec::new();

@@ -14,7 +14,7 @@
 
 use std::fmt::Write as _;
 
-use topology::{Grid, Level, Mapping, Placement, Sizes, Tier};
+use topology::{Grid, Level, MachineLevel, Mapping, Placement, Sizes};
 
 /// Draws both; `None` where there are too many cells.
 pub fn draw(grid: &Grid, placement: &Placement, mapping: &Mapping) -> Option<String> {
@@ -104,8 +104,8 @@ impl PictureParts {
                 .collect()
         };
         let nodes: Vec<u32> = listed(placement.nodes());
-        let inner = [Level::Package, Level::NumaNode, Level::L3Cache].map(Tier::Part);
-        let packages = placement.tiers().iter().find(|(tier, _)| inner.contains(tier));
+        let inner = [Level::Package, Level::NumaNode, Level::L3Cache].map(MachineLevel::Part);
+        let packages = placement.levels().iter().find(|(level, _)| inner.contains(level));
         let packages = packages.map_or_else(|| nodes.clone(), |(_, sizes)| listed(sizes));
         PictureParts { nodes, packages }
     }

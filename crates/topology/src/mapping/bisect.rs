@@ -5,7 +5,7 @@
 //! sizes of parts, and is used for whole grids that are small and for the inside of nodes.
 
 use super::field::Field;
-use crate::{Sizes, Tier};
+use crate::{MachineLevel, Sizes};
 
 /// Cuts sets of cells.
 pub(crate) struct Bisector<'a> {
@@ -70,11 +70,11 @@ impl<'a> Bisector<'a> {
         }
     }
 
-    /// Orders all cells by parts, tier by tier from large to small parts.
-    pub(crate) fn all(&mut self, tiers: &[(Tier, Sizes)], middle: Middle) -> Vec<u32> {
+    /// Orders all cells by parts, level by level from large to small parts.
+    pub(crate) fn all(&mut self, levels: &[(MachineLevel, Sizes)], middle: Middle) -> Vec<u32> {
         let mut cells: Vec<u32> = (0..self.field.cells).collect();
         let mut bounds = vec![0, cells.len()];
-        for (_, sizes) in tiers {
+        for (_, sizes) in levels {
             bounds = self.refine(&mut cells, &bounds, sizes, middle);
         }
         cells

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::kept::Kept;
-use super::tier_weight;
-use crate::{Placement, Sizes, Tier};
+use super::level_weight;
+use crate::{MachineLevel, Placement, Sizes};
 
 /// The rank that takes each node of a graph of `nodes` nodes, so that heavy edges leave few and small parts
 /// of the machine. Edges are source, destination and weight. Where nothing is gained each rank takes the node
@@ -26,16 +26,16 @@ pub fn map_graph(
 ) -> Vec<u32> {
     assert!(nodes <= placement.len(), "{nodes} nodes and {} ranks", placement.len());
     let unchanged: Vec<u32> = (0..nodes).collect();
-    if nodes < 2 || placement.tiers().iter().all(|(_, sizes)| sizes.parts() < 2) {
+    if nodes < 2 || placement.levels().iter().all(|(_, sizes)| sizes.parts() < 2) {
         return unchanged;
     }
     let links = Links::new(nodes, edges);
-    let whole = MachineGraph::of(placement.tiers(), placement.len());
+    let whole = MachineGraph::of(placement.levels(), placement.len());
     let place_of: Vec<u32> = unchanged.iter().map(|&rank| placement.place(rank)).collect();
     let before = links.cost(|node| place_of[node as usize], &whole);
     let kept = Kept::new(placement, nodes);
-    let machine = MachineGraph::of(&kept.tiers, nodes);
-    let mut order = links.grown(&kept.tiers);
+    let machine = MachineGraph::of(&kept.levels, nodes);
+    let mut order = links.grown(&kept.levels);
     links.improve(&mut order, &machine);
     let position_of = inverse(&order);
     let after = links.cost(|node| position_of[node as usize], &machine);
@@ -57,23 +57,24 @@ fn inverse(order: &[u32]) -> Vec<u32> {
 /// The parts that each position lies in.
 struct MachineGraph {
     /// From large parts to small ones: what an edge between two of them costs, and the part of each position.
-    tiers: Vec<(u64, Vec<u32>)>,
+    levels: Vec<(u64, Vec<u32>)>,
 }
 
 impl MachineGraph {
-    fn of(tiers: &[(Tier, Sizes)], positions: u32) -> MachineGraph {
+    fn of(levels: &[(MachineLevel, Sizes)], positions: u32) -> MachineGraph {
         let parts = |sizes: &Sizes| -> Vec<u32> {
             let numbered = sizes.iter().zip(0..);
             numbered.flat_map(|(size, part)| std::iter::repeat_n(part, size as usize)).collect()
         };
-        let tiers: Vec<_> = tiers.iter().map(|(tier, sizes)| (tier_weight(*tier), parts(sizes))).collect();
-        debug_assert!(tiers.iter().all(|(_, parts)| parts.len() == positions as usize));
-        MachineGraph { tiers }
+        let levels: Vec<_> =
+            levels.iter().map(|(level, sizes)| (level_weight(*level), parts(sizes))).collect();
+        debug_assert!(levels.iter().all(|(_, parts)| parts.len() == positions as usize));
+        MachineGraph { levels }
     }
 
     /// What an edge between two positions costs.
     fn distance(&self, left: u32, right: u32) -> u64 {
-        let apart = self.tiers.iter().find(|(_, parts)| parts[left as usize] != parts[right as usize]);
+        let apart = self.levels.iter().find(|(_, parts)| parts[left as usize] != parts[right as usize]);
         apart.map_or(1, |(weight, _)| *weight)
     }
 }
@@ -128,13 +129,13 @@ impl Links {
         (0..self.ends.len() as u32).map(of).sum()
     }
 
-    /// The node at each position: parts of the largest tier are filled one by one, then the parts in each of
+    /// The node at each position: parts of the largest level are filled one by one, then the parts in each of
     /// them.
-    fn grown(&self, tiers: &[(Tier, Sizes)]) -> Vec<u32> {
+    fn grown(&self, levels: &[(MachineLevel, Sizes)]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ends.len() as u32).collect();
         let mut filling = Filling::new(self);
         let mut within = Sizes::equal(1, order.len() as u32);
-        for (_, sizes) in tiers {
+        for (_, sizes) in levels {
             let mut parts = sizes.iter();
             let mut start = 0;
             for size in within.iter() {
@@ -176,7 +177,7 @@ impl Links {
     ) -> bool {
         let here = position_of[node as usize];
         let mut best: Option<(i64, u32)> = None;
-        for (_, parts) in &machine.tiers {
+        for (_, parts) in &machine.levels {
             let part_of = |&(to, _): &(u32, u64)| parts[position_of[to as usize] as usize];
             let mut near: Vec<u32> = self.of(node).iter().map(part_of).collect();
             near.sort_unstable();
@@ -335,7 +336,7 @@ mod tests {
 
     fn cyclic(nodes: u32, size: u32) -> Placement {
         let ranks = (0..nodes).flat_map(|node| (0..size).map(move |local| local * nodes + node)).collect();
-        Placement::new(ranks, vec![(Tier::Node, Sizes::equal(nodes, size))]).expect("sound")
+        Placement::new(ranks, vec![(MachineLevel::Node, Sizes::equal(nodes, size))]).expect("sound")
     }
 
     #[test]
@@ -368,8 +369,9 @@ mod tests {
         let complete = (0..512).flat_map(|node| (0..512).map(move |to| (node, to, 1)));
         assert_eq!(map_graph(512, complete, &cyclic(8, 64)), (0..512).collect::<Vec<_>>());
         // Many parts within few: each region is looked at alone.
-        let tiers = vec![(Tier::Switch, Sizes::equal(1024, 64)), (Tier::Node, Sizes::equal(8192, 8))];
-        let placement = Placement::new(Vec::new(), tiers).expect("sound");
+        let levels =
+            vec![(MachineLevel::Switch, Sizes::equal(1024, 64)), (MachineLevel::Node, Sizes::equal(8192, 8))];
+        let placement = Placement::new(Vec::new(), levels).expect("sound");
         assert_eq!(map_graph(65536, ring(65536), &placement).len(), 65536);
     }
 

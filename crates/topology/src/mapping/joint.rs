@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use super::bound::lower_bound;
 use super::field::Field;
-use super::{Mapping, Misfit, map, tier_weight};
-use crate::{Grid, NotAGrid, Placement, Stencil, Tier, WEIGHT_MAX};
+use super::{Mapping, Misfit, level_weight, map};
+use crate::{Grid, MachineLevel, NotAGrid, Placement, Stencil, WEIGHT_MAX};
 
 /// Why no extents can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -99,7 +99,12 @@ fn best(
         let field = Field::new(&grid, &stencil);
         let sizes = super::kept::Kept::new(placement, grid.cells());
         let between = lower_bound(&field, sizes.nodes());
-        bounded.push((field.edges() + (tier_weight(Tier::Node) - 1) * between, spread(dims), grid, stencil));
+        bounded.push((
+            field.edges() + (level_weight(MachineLevel::Node) - 1) * between,
+            spread(dims),
+            grid,
+            stencil,
+        ));
     }
     bounded.sort_by_key(|&(bound, spread, _, _)| (bound, spread));
     let mut best: Option<((u64, u32), Grid, Mapping)> = None;

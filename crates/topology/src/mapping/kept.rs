@@ -1,7 +1,7 @@
 //! Which places a grid uses that is smaller than the machine: whole nodes are left out first, from the last
 //! on.
 
-use crate::{Placement, Run, Sizes, Tier};
+use crate::{MachineLevel, Placement, Run, Sizes};
 
 /// The places that are used. They are numbered anew, in their order; such a number is a position.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub(crate) struct Kept {
     /// Places side by side that are all used.
     stretches: Vec<Stretch>,
     /// The parts of the machine, with the places that are used only.
-    pub(crate) tiers: Vec<(Tier, Sizes)>,
+    pub(crate) levels: Vec<(MachineLevel, Sizes)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ impl Kept {
             }
         }
         stretches.retain(|stretch| stretch.length > 0);
-        let tiers = placement.tiers().iter().map(|(tier, sizes)| (*tier, cut_down(sizes, &stretches)));
-        Kept { tiers: tiers.collect(), stretches }
+        let levels = placement.levels().iter().map(|(level, sizes)| (*level, cut_down(sizes, &stretches)));
+        Kept { levels: levels.collect(), stretches }
     }
 
     /// The place behind a position.
@@ -61,7 +61,7 @@ impl Kept {
 
     /// The nodes, with the places that are used only.
     pub(crate) fn nodes(&self) -> &Sizes {
-        let nodes = self.tiers.iter().find(|(tier, _)| *tier == Tier::Node);
+        let nodes = self.levels.iter().find(|(level, _)| *level == MachineLevel::Node);
         &nodes.expect("a placement has nodes").1
     }
 }
@@ -88,7 +88,7 @@ fn used_per_node(nodes: &Sizes, unused: u32) -> Vec<(Run, u32)> {
     reversed
 }
 
-/// The parts of a tier, with the places in `stretches` only.
+/// The parts of a level, with the places in `stretches` only.
 fn cut_down(sizes: &Sizes, stretches: &[Stretch]) -> Sizes {
     if let [Stretch { place: 0, length, .. }] = *stretches {
         return shortened(sizes, length);
@@ -158,10 +158,12 @@ mod tests {
 
     #[test]
     fn finer_parts_follow() {
-        let tiers =
-            vec![(Tier::Node, sizes(&[4, 3, 8])), (Tier::Part(Level::Package), sizes(&[2, 2, 1, 2, 4, 4]))];
-        let placement = Placement::new(Vec::new(), tiers).expect("sound");
-        assert_eq!(Kept::new(&placement, 10).tiers[1].1, sizes(&[2, 2, 4, 2]));
-        assert_eq!(Kept::new(&placement, 15).tiers[1].1, sizes(&[2, 2, 1, 2, 4, 4]));
+        let levels = vec![
+            (MachineLevel::Node, sizes(&[4, 3, 8])),
+            (MachineLevel::Part(Level::Package), sizes(&[2, 2, 1, 2, 4, 4])),
+        ];
+        let placement = Placement::new(Vec::new(), levels).expect("sound");
+        assert_eq!(Kept::new(&placement, 10).levels[1].1, sizes(&[2, 2, 4, 2]));
+        assert_eq!(Kept::new(&placement, 15).levels[1].1, sizes(&[2, 2, 1, 2, 4, 4]));
     }
 }

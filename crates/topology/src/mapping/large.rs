@@ -18,7 +18,7 @@ use super::stripes::{self, Borders, Planner};
 pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score, bound: u64) -> Option<Counted> {
     let mut trial = LargeTrial { field, kept, best: None, least: (before.cost, before.j_max), scorer: None };
     for (algorithm, bars) in plans(field, kept).into_iter().take(COUNTED) {
-        if let Some(score) = regions::score(field, &bars, &kept.tiers) {
+        if let Some(score) = regions::score(field, &bars, &kept.levels) {
             trial.keep(algorithm, Order::Bars(bars), score);
         }
     }
@@ -66,7 +66,7 @@ impl LargeTrial<'_> {
         let mut cells = Vec::with_capacity(self.field.cells as usize);
         order.fill(self.field, &mut cells);
         let scorer = self.scorer.get_or_insert_with(|| Scorer::new(self.field));
-        let score = scorer.score(&cells, &self.kept.tiers, self.least.0);
+        let score = scorer.score(&cells, &self.kept.levels, self.least.0);
         self.keep(algorithm, order, score);
     }
 }
@@ -77,7 +77,7 @@ fn plans(field: &Field, kept: &Kept) -> Vec<(Algorithm, Bars)> {
     let mut plans: Vec<(u64, Algorithm, Bars)> = Vec::new();
     for roles in stripes::all_roles(field) {
         let mut planner = Planner::new(field, &borders, &roles, typical(nodes));
-        let is_short = planner.effort() <= EFFORT_MAX;
+        let is_short = planner.search_cost() <= SEARCH_COST_MAX;
         if is_short {
             let (cost, bars) = planner.plan();
             plans.push((cost, Algorithm::Stripes, bars));
@@ -94,6 +94,6 @@ fn plans(field: &Field, kept: &Kept) -> Vec<(Algorithm, Bars)> {
 /// How many of the plans are counted.
 const COUNTED: usize = 3;
 /// The most layers and bars that a plan looks at.
-const EFFORT_MAX: u64 = 1 << 23;
+const SEARCH_COST_MAX: u64 = 1 << 23;
 /// The most cells for which orders of boxes are counted cell by cell.
 const BY_CELLS_MAX: u32 = 1 << 17;

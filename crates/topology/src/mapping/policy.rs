@@ -13,7 +13,7 @@ use super::order::{Order, Shuffled, Table};
 use super::regions::AXES_MAX;
 use super::score::{Score, Scorer};
 use super::stripes::{self, Borders, Planner};
-use crate::{Sizes, Tier};
+use crate::{MachineLevel, Sizes};
 
 /// An order that was counted.
 pub(crate) struct Counted {
@@ -30,10 +30,10 @@ pub(crate) fn choose(field: &Field, kept: &Kept, before: &Score) -> (Option<Coun
     }
     let mut trial = Trial::new(field, kept, before, bound);
     let is_best = trial.only_nodes() && before.j_sum == bound && SMALL < field.cells;
-    if 1 < field.cells && !is_best && kept.tiers.iter().any(|(_, sizes)| sizes.parts() > 1) {
+    if 1 < field.cells && !is_best && kept.levels.iter().any(|(_, sizes)| sizes.parts() > 1) {
         trial.nodes();
         if !trial.only_nodes() {
-            trial.tiers();
+            trial.levels();
         }
     }
     (trial.best, bound)
@@ -50,7 +50,7 @@ struct Trial<'a> {
     least: Key,
     bound: u64,
     cells: Vec<u32>,
-    /// Where there are other tiers than nodes: orders that do well for nodes and what is larger.
+    /// Where there are other levels than nodes: orders that do well for nodes and what is larger.
     pool: Vec<(Key, Algorithm, Order)>,
 }
 
@@ -66,13 +66,13 @@ impl<'a> Trial<'a> {
     }
 
     fn only_nodes(&self) -> bool {
-        self.kept.tiers.len() == 1
+        self.kept.levels.len() == 1
     }
 
-    /// The tiers down to nodes.
-    fn coarse(&self) -> &'a [(Tier, Sizes)] {
-        let finer = self.kept.tiers.iter().position(|&(tier, _)| tier > Tier::Node);
-        &self.kept.tiers[..finer.unwrap_or(self.kept.tiers.len())]
+    /// The levels down to nodes.
+    fn coarse(&self) -> &'a [(MachineLevel, Sizes)] {
+        let finer = self.kept.levels.iter().position(|&(level, _)| level > MachineLevel::Node);
+        &self.kept.levels[..finer.unwrap_or(self.kept.levels.len())]
     }
 
     /// Orders for nodes.
@@ -93,15 +93,15 @@ impl<'a> Trial<'a> {
         if self.only_nodes() && (is_small || (self.is_far() && self.field.cells <= LARGE)) {
             let mut bisector = Bisector::new(self.field);
             for middle in Middle::ALL {
-                let cells = bisector.all(&self.kept.tiers, middle);
+                let cells = bisector.all(&self.kept.levels, middle);
                 self.count(Algorithm::Bisection, Order::Table(Table::new(cells)));
             }
         }
     }
 
-    /// Orders for all tiers: the best of the pool with the inside of each part bisected, bars for the parts
-    /// of another tier than nodes, and bisection from the largest parts on.
-    fn tiers(&mut self) {
+    /// Orders for all levels: the best of the pool with the inside of each part bisected, bars for the parts
+    /// of another level than nodes, and bisection from the largest parts on.
+    fn levels(&mut self) {
         let mut bisector = Bisector::new(self.field);
         self.pool.sort_by_key(|&(key, _, _)| key);
         let mut pool = std::mem::take(&mut self.pool);
@@ -112,8 +112,8 @@ impl<'a> Trial<'a> {
             self.count_all(algorithm, order);
             self.within(&mut bisector, algorithm, cells, self.coarse().len());
         }
-        for (own, (tier, sizes)) in self.kept.tiers.iter().enumerate() {
-            if *tier != Tier::Node && sizes.parts() > 1 {
+        for (own, (level, sizes)) in self.kept.levels.iter().enumerate() {
+            if *level != MachineLevel::Node && sizes.parts() > 1 {
                 for (_, bars) in planned(self.field, &Borders::of(sizes), typical(sizes)) {
                     let mut cells = Vec::with_capacity(self.field.cells as usize);
                     bars.fill(self.field, &mut cells);
@@ -131,7 +131,7 @@ impl<'a> Trial<'a> {
         self.within_by(bisector, algorithm, cells, finer, Middle::Parts);
     }
 
-    /// Counts an order whose parts are bisected from the tier `finer` on.
+    /// Counts an order whose parts are bisected from the level `finer` on.
     fn within_by(
         &mut self,
         bisector: &mut Bisector<'_>,
@@ -141,13 +141,13 @@ impl<'a> Trial<'a> {
         middle: Middle,
     ) {
         let mut cells = cells;
-        let above = finer.checked_sub(1).map(|above| &self.kept.tiers[above].1);
+        let above = finer.checked_sub(1).map(|above| &self.kept.levels[above].1);
         let mut bounds: Vec<usize> = match above {
             Some(sizes) => sizes.starts().map(|start| start as usize).collect(),
             None => vec![0],
         };
         bounds.push(cells.len());
-        for (_, sizes) in &self.kept.tiers[finer..] {
+        for (_, sizes) in &self.kept.levels[finer..] {
             bounds = bisector.refine(&mut cells, &bounds, sizes, middle);
         }
         self.count_all(algorithm, Order::Table(Table::new(cells)));
@@ -215,7 +215,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// For each node, which part of the tier above it is in.
+    /// For each node, which part of the level above it is in.
     fn switches(&self) -> Vec<usize> {
         let [.., (_, switches), (_, nodes)] = self.coarse() else {
             return vec![0; self.nodes.parts() as usize];
@@ -244,7 +244,7 @@ impl<'a> Trial<'a> {
     /// Counts an order, and keeps it if it is better.
     fn count_all(&mut self, algorithm: Algorithm, order: Order) {
         order.fill(self.field, &mut self.cells);
-        let score = self.scorer.score(&self.cells, &self.kept.tiers, self.least.0);
+        let score = self.scorer.score(&self.cells, &self.kept.levels, self.least.0);
         if (score.cost, score.j_max) < self.least {
             self.least = (score.cost, score.j_max);
             self.best = Some(Counted { algorithm, order, score });
@@ -262,7 +262,7 @@ fn planned(field: &Field, borders: &Borders, typical: u64) -> Vec<(u64, Bars)> {
     let mut plans = Vec::new();
     for roles in roles(field) {
         let mut planner = Planner::new(field, borders, &roles, typical);
-        if planner.effort() <= EFFORT_MAX {
+        if planner.search_cost() <= SEARCH_COST_MAX {
             plans.push(planner.plan());
         }
     }
@@ -295,7 +295,7 @@ const BISECT_MAX: u32 = 1 << 12;
 /// Up to so many cells everything is tried, also where an order reaches the bound.
 const SMALL: u32 = 1 << 10;
 /// The most layers and bars that a plan looks at.
-const EFFORT_MAX: u64 = 1 << 23;
+const SEARCH_COST_MAX: u64 = 1 << 23;
 /// How many bricks that cut the same are counted.
 const BRICKS: usize = 16;
 /// How many bars of even thicknesses are counted for each choice of roles.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::bars::Bars;
 use super::field::Field;
 use super::score::Score;
-use crate::{Sizes, Tier};
+use crate::{MachineLevel, Sizes};
 
 /// The most axes of a field that is counted so.
 pub(crate) const AXES_MAX: usize = 8;
@@ -39,17 +39,17 @@ pub(crate) struct Regions<'a> {
 }
 
 /// The score of bars; `None` where the field has too many axes.
-pub(crate) fn score(field: &Field, bars: &Bars, tiers: &[(Tier, Sizes)]) -> Option<Score> {
+pub(crate) fn score(field: &Field, bars: &Bars, levels: &[(MachineLevel, Sizes)]) -> Option<Score> {
     if AXES_MAX < field.axes() {
         return None;
     }
     let edges = field.edges();
     let mut regions = Regions::new(field, bars);
     let (mut cut, mut j_max) = (Vec::new(), 0);
-    for (tier, sizes) in tiers {
-        let (within, most_out) = regions.tier(sizes);
-        cut.push((*tier, edges - within));
-        j_max = if *tier == Tier::Node { most_out } else { j_max };
+    for (level, sizes) in levels {
+        let (within, most_out) = regions.level(sizes);
+        cut.push((*level, edges - within));
+        j_max = if *level == MachineLevel::Node { most_out } else { j_max };
     }
     Some(Score::new(edges, cut, j_max))
 }
@@ -83,8 +83,8 @@ impl<'a> Regions<'a> {
         key
     }
 
-    /// The edges within the parts of a tier, and the most that leave one part.
-    fn tier(&mut self, sizes: &Sizes) -> (u64, u64) {
+    /// The edges within the parts of a level, and the most that leave one part.
+    fn level(&mut self, sizes: &Sizes) -> (u64, u64) {
         let (mut within, mut most_out) = (0, 0);
         let (mut start, mut bar) = (0, 0);
         let mut known: Vec<Vec<CountedRegions>> = Vec::new();
@@ -304,15 +304,15 @@ mod tests {
             let parts = |size: u32| -> Sizes {
                 (0..field.cells).step_by(size as usize).map(|start| size.min(field.cells - start)).collect()
             };
-            let tiers = [(Tier::Switch, parts(3 * size)), (Tier::Node, parts(size))];
-            let borders = Borders::of(&tiers[1].1);
+            let levels = [(MachineLevel::Switch, parts(3 * size)), (MachineLevel::Node, parts(size))];
+            let borders = Borders::of(&levels[1].1);
             for roles in all_roles(&field) {
                 let planned = Planner::new(&field, &borders, &roles, u64::from(size)).plan();
                 for bars in [planned.1, Bars::single(&field)] {
                     let mut cells = Vec::new();
                     bars.fill(&field, &mut cells);
-                    let slow = Scorer::new(&field).score(&cells, &tiers, u64::MAX);
-                    let fast = score(&field, &bars, &tiers).expect("few axes");
+                    let slow = Scorer::new(&field).score(&cells, &levels, u64::MAX);
+                    let fast = score(&field, &bars, &levels).expect("few axes");
                     assert_eq!(fast, slow, "{grid:?} {stencil:?} by {size}: {bars:?}");
                 }
             }

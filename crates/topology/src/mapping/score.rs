@@ -1,7 +1,7 @@
 //! What a mapping costs: the edges between different parts of the machine, counted cell by cell.
 
 use super::field::{Field, Span};
-use crate::{Level, Sizes, Tier};
+use crate::{Level, MachineLevel, Sizes};
 
 /// What a mapping costs. An edge goes from a cell to one that it sends to, and counts with its weight;
 /// without weights each counts 1.
@@ -9,8 +9,8 @@ use crate::{Level, Sizes, Tier};
 pub struct Score {
     /// All edges, wherever they go.
     pub edges: u64,
-    /// The edges between different parts of each tier, from large parts to small ones.
-    pub cut: Vec<(Tier, u64)>,
+    /// The edges between different parts of each level, from large parts to small ones.
+    pub cut: Vec<(MachineLevel, u64)>,
     /// The edges between different nodes.
     pub j_sum: u64,
     /// The most of these that leave one node.
@@ -19,35 +19,35 @@ pub struct Score {
     pub cost: u64,
 }
 
-/// What an edge between two parts of a tier costs, compared with one that leaves no part. Between nodes that
+/// What an edge between two parts of a level costs, compared with one that leaves no part. Between nodes that
 /// no switch separates, or where none is known, it is 16; between nodes behind different switches 24.
 #[must_use]
-pub fn tier_weight(tier: Tier) -> u64 {
-    match tier {
-        Tier::Switch => 24,
-        Tier::Node => 16,
-        Tier::Part(Level::Package) => 4,
-        Tier::Part(Level::NumaNode) => 3,
-        Tier::Part(Level::L3Cache) => 2,
-        Tier::Part(Level::L2Cache | Level::Core | Level::Cpu) => 1,
+pub fn level_weight(level: MachineLevel) -> u64 {
+    match level {
+        MachineLevel::Switch => 24,
+        MachineLevel::Node => 16,
+        MachineLevel::Part(Level::Package) => 4,
+        MachineLevel::Part(Level::NumaNode) => 3,
+        MachineLevel::Part(Level::L3Cache) => 2,
+        MachineLevel::Part(Level::L2Cache | Level::Core | Level::Cpu) => 1,
     }
 }
 
 impl Score {
-    /// From the edges that are cut at each tier.
-    pub(crate) fn new(edges: u64, cut: Vec<(Tier, u64)>, j_max: u64) -> Score {
-        let j_sum = cut.iter().find(|(tier, _)| *tier == Tier::Node).map_or(0, |&(_, cut)| cut);
+    /// From the edges that are cut at each level.
+    pub(crate) fn new(edges: u64, cut: Vec<(MachineLevel, u64)>, j_max: u64) -> Score {
+        let j_sum = cut.iter().find(|(level, _)| *level == MachineLevel::Node).map_or(0, |&(_, cut)| cut);
         let mut score = Score { edges, cut, j_sum, j_max, cost: 0 };
-        score.cost = score.levels().map(|(tier, edges)| edges * tier.map_or(1, tier_weight)).sum();
+        score.cost = score.levels().map(|(level, edges)| edges * level.map_or(1, level_weight)).sum();
         score
     }
 
     /// The edges by the largest parts that they leave, from large parts to small ones; last those that leave
     /// none.
-    pub fn levels(&self) -> impl Iterator<Item = (Option<Tier>, u64)> + '_ {
+    pub fn levels(&self) -> impl Iterator<Item = (Option<MachineLevel>, u64)> + '_ {
         let above = [0].into_iter().chain(self.cut.iter().map(|&(_, cut)| cut));
-        let tiers = self.cut.iter().map(|&(tier, cut)| (Some(tier), cut)).chain([(None, self.edges)]);
-        tiers.zip(above).map(|((tier, cut), above)| (tier, cut - above))
+        let levels = self.cut.iter().map(|&(level, cut)| (Some(level), cut)).chain([(None, self.edges)]);
+        levels.zip(above).map(|((level, cut), above)| (level, cut - above))
     }
 }
 
@@ -70,16 +70,16 @@ impl<'a> Scorer<'a> {
 
     /// The score of an order: the cell at each position, with the parts of the machine as runs of positions.
     /// Where it costs more than `limit`, the most that leave a node are not counted.
-    pub(crate) fn score(&mut self, cells: &[u32], tiers: &[(Tier, Sizes)], limit: u64) -> Score {
-        let mut cut = Vec::with_capacity(tiers.len());
-        for (tier, sizes) in tiers {
+    pub(crate) fn score(&mut self, cells: &[u32], levels: &[(MachineLevel, Sizes)], limit: u64) -> Score {
+        let mut cut = Vec::with_capacity(levels.len());
+        for (level, sizes) in levels {
             self.label(cells, sizes);
-            cut.push((*tier, self.cut()));
+            cut.push((*level, self.cut()));
         }
         let mut score = Score::new(self.edges, cut, 0);
-        let nodes = tiers.iter().find(|(tier, _)| *tier == Tier::Node);
+        let nodes = levels.iter().find(|(level, _)| *level == MachineLevel::Node);
         if let Some((_, nodes)) = nodes.filter(|_| score.cost <= limit) {
-            if 1 < tiers.len() {
+            if 1 < levels.len() {
                 self.label(cells, nodes);
             }
             score.j_max = self.most_out(nodes.parts() as usize);

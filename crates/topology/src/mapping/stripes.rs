@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
     }
 
     /// How many bars and layers have to be looked at, about.
-    pub(crate) fn effort(&self) -> u64 {
+    pub(crate) fn search_cost(&self) -> u64 {
         let phases = match self.borders {
             Borders::Every(size) if self.known.iter().all(|known| !known.is_empty()) => *size,
             _ => u64::MAX,

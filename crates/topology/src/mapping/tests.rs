@@ -3,7 +3,7 @@
 
 use super::random::Random;
 use super::*;
-use crate::{Level, Sizes, Tier};
+use crate::{Level, MachineLevel, Sizes};
 
 /// Instances that the literature shows, with the best that published algorithms reach (edges between nodes,
 /// the most that leave one), and a bound.
@@ -54,7 +54,7 @@ const UNEVEN: [u32; 68] = [
     28, 32, 20, 48, 64, 20, 48, 20, 48, 28, 40, 64, 48, 40, 32, 27,
 ];
 
-/// The part of a tier that each rank sits in.
+/// The part of a level that each rank sits in.
 fn parts_of_ranks(placement: &Placement, sizes: &Sizes) -> Vec<usize> {
     let mut parts = vec![usize::MAX; placement.len() as usize];
     let mut place = 0;
@@ -96,13 +96,13 @@ fn check(grid: &Grid, stencil: &Stencil, placement: &Placement) -> Mapping {
         assert_eq!(mapping.cell_of_rank(mapping.rank_of_cell(cell)), Some(cell), "{what}");
         assert_eq!(mapping.cell(mapping.place(cell)), Some(cell), "{what}");
     }
-    for (index, (tier, sizes)) in placement.tiers().iter().enumerate() {
+    for (index, (level, sizes)) in placement.levels().iter().enumerate() {
         let parts = parts_of_ranks(placement, sizes);
         let after = naive(grid, stencil, &parts, &|cell| mapping.rank_of_cell(cell));
         let before = naive(grid, stencil, &parts, &|cell| cell);
-        assert_eq!(mapping.after().cut[index], (*tier, after.0), "{what}");
-        assert_eq!(mapping.before().cut[index], (*tier, before.0), "{what}");
-        if *tier == Tier::Node {
+        assert_eq!(mapping.after().cut[index], (*level, after.0), "{what}");
+        assert_eq!(mapping.before().cut[index], (*level, before.0), "{what}");
+        if *level == MachineLevel::Node {
             let score = mapping.after();
             assert_eq!((score.j_sum, score.j_max), after, "{what}");
             assert_eq!((mapping.before().j_sum, mapping.before().j_max), before, "{what}");
@@ -138,32 +138,40 @@ fn shown_instances_are_as_good_as_the_best_published() {
     }
 }
 
-fn levels(switches: bool) -> Vec<(Tier, Sizes)> {
+fn levels(switches: bool) -> Vec<(MachineLevel, Sizes)> {
     let all = [
-        (Tier::Switch, Sizes::equal(5, 480)),
-        (Tier::Node, Sizes::equal(50, 48)),
-        (Tier::Part(Level::Package), Sizes::equal(100, 24)),
-        (Tier::Part(Level::L3Cache), Sizes::equal(400, 6)),
+        (MachineLevel::Switch, Sizes::equal(5, 480)),
+        (MachineLevel::Node, Sizes::equal(50, 48)),
+        (MachineLevel::Part(Level::Package), Sizes::equal(100, 24)),
+        (MachineLevel::Part(Level::L3Cache), Sizes::equal(400, 6)),
     ];
     all[usize::from(!switches)..].to_vec()
 }
 
 #[test]
-fn all_tiers_count() {
+fn all_levels_count() {
     let (grid, stencil) = (Grid::new(&[50, 48], &[false; 2]).expect("a grid"), Stencil::nearest(2));
     let with_switches = Placement::new(Vec::new(), levels(true)).expect("sound");
     let mapping = check(&grid, &stencil, &with_switches);
     assert_eq!(mapping.before().cost, 83936);
     assert!(mapping.after().cost <= 34128, "{:?}", mapping.after());
-    let shown: Vec<(Option<Tier>, u64)> = mapping.before().levels().collect();
-    let tiers = [Tier::Switch, Tier::Node, Tier::Part(Level::Package), Tier::Part(Level::L3Cache)];
+    let shown: Vec<(Option<MachineLevel>, u64)> = mapping.before().levels().collect();
+    let of_machine = [
+        MachineLevel::Switch,
+        MachineLevel::Node,
+        MachineLevel::Part(Level::Package),
+        MachineLevel::Part(Level::L3Cache),
+    ];
     let edges = [384, 4320, 100, 600, 4000];
-    assert_eq!(shown, tiers.map(Some).into_iter().chain([None]).zip(edges).collect::<Vec<_>>());
+    assert_eq!(shown, of_machine.map(Some).into_iter().chain([None]).zip(edges).collect::<Vec<_>>());
     let mapping = check(&grid, &stencil, &Placement::new(Vec::new(), levels(false)).expect("sound"));
     assert!(mapping.after().cost <= 31264 && mapping.after().j_sum == 1204, "{:?}", mapping.after());
     let grid = Grid::new(&[64, 60], &[false; 2]).expect("a grid");
-    let tiers = vec![(Tier::Node, Sizes::equal(80, 48)), (Tier::Part(Level::Package), Sizes::equal(160, 24))];
-    let mapping = check(&grid, &stencil, &Placement::new(Vec::new(), tiers).expect("sound"));
+    let levels = vec![
+        (MachineLevel::Node, Sizes::equal(80, 48)),
+        (MachineLevel::Part(Level::Package), Sizes::equal(160, 24)),
+    ];
+    let mapping = check(&grid, &stencil, &Placement::new(Vec::new(), levels).expect("sound"));
     assert_eq!(mapping.before().cost, 130816);
     assert!(mapping.after().cost <= 47872, "{:?}", mapping.after());
 }
@@ -226,16 +234,16 @@ fn random_placement(random: &mut Random, cells: u32) -> Placement {
         1 => shuffled(random, cells + spare),
         _ => Vec::new(),
     };
-    let mut tiers = vec![(Tier::Node, nodes.iter().copied().collect::<Sizes>())];
+    let mut levels = vec![(MachineLevel::Node, nodes.iter().copied().collect::<Sizes>())];
     if random.below(3) == 0 {
         let split = nodes.iter().flat_map(|&size| [size.div_ceil(2), size / 2]);
-        tiers.push((Tier::Part(Level::Package), split.filter(|&size| size > 0).collect()));
+        levels.push((MachineLevel::Part(Level::Package), split.filter(|&size| size > 0).collect()));
     }
     if random.below(4) == 0 {
         let switches = nodes.chunks(3).map(|nodes| nodes.iter().sum::<u32>()).collect();
-        tiers.insert(0, (Tier::Switch, switches));
+        levels.insert(0, (MachineLevel::Switch, switches));
     }
-    Placement::new(ranks, tiers).expect("sound")
+    Placement::new(ranks, levels).expect("sound")
 }
 
 fn random_grid(random: &mut Random) -> Grid {
@@ -354,27 +362,35 @@ fn grids_that_are_counted_part_by_part() {
         sizes.into_iter().collect()
     };
     let packages: Sizes = (0..375).flat_map(|_| [20, 28]).collect();
-    type Tiers = Vec<(Tier, Sizes)>;
-    let cases: Vec<(&[u32], bool, Tiers)> = vec![
-        (&[40, 25, 18], false, vec![(Tier::Node, even(18_000, 48))]),
-        (&[36, 500], true, vec![(Tier::Node, even(18_000, 64))]),
-        (&[20, 30, 30], true, vec![(Tier::Node, uneven)]),
-        (&[10, 15, 12, 10], false, vec![(Tier::Switch, even(18_000, 480)), (Tier::Node, even(18_000, 48))]),
-        (&[18_000], false, vec![(Tier::Node, Sizes::equal(375, 48)), (Tier::Part(Level::Package), packages)]),
-        (&[2; 15], true, vec![(Tier::Node, even(1 << 15, 32))]),
+    type MachineLevels = Vec<(MachineLevel, Sizes)>;
+    let cases: Vec<(&[u32], bool, MachineLevels)> = vec![
+        (&[40, 25, 18], false, vec![(MachineLevel::Node, even(18_000, 48))]),
+        (&[36, 500], true, vec![(MachineLevel::Node, even(18_000, 64))]),
+        (&[20, 30, 30], true, vec![(MachineLevel::Node, uneven)]),
+        (
+            &[10, 15, 12, 10],
+            false,
+            vec![(MachineLevel::Switch, even(18_000, 480)), (MachineLevel::Node, even(18_000, 48))],
+        ),
+        (
+            &[18_000],
+            false,
+            vec![(MachineLevel::Node, Sizes::equal(375, 48)), (MachineLevel::Part(Level::Package), packages)],
+        ),
+        (&[2; 15], true, vec![(MachineLevel::Node, even(1 << 15, 32))]),
     ];
-    for (dims, is_periodic, tiers) in cases {
+    for (dims, is_periodic, levels) in cases {
         let grid = Grid::new(dims, &vec![is_periodic; dims.len()]).expect("a grid");
         let stencil = Stencil::nearest(dims.len());
-        let straight = Placement::new(Vec::new(), tiers).expect("sound");
+        let straight = Placement::new(Vec::new(), levels).expect("sound");
         let mapping = check(&grid, &stencil, &straight);
         let nodes: Vec<u32> = straight.nodes().iter().collect();
-        let dealt =
-            Placement::new(cyclic(&nodes), vec![(Tier::Node, straight.nodes().clone())]).expect("sound");
+        let dealt = Placement::new(cyclic(&nodes), vec![(MachineLevel::Node, straight.nodes().clone())])
+            .expect("sound");
         let other = check(&grid, &stencil, &dealt);
         // Where only nodes are known, it does not matter which ranks sit where, unless all stay where they
         // are.
-        if straight.tiers().len() == 1 && !mapping.is_identity() && !other.is_identity() {
+        if straight.levels().len() == 1 && !mapping.is_identity() && !other.is_identity() {
             assert_eq!(mapping.after().j_sum, other.after().j_sum, "{grid:?}");
         }
     }
