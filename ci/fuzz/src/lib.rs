@@ -40,7 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pmi_client", run: pmi::client, seeds: pmi::client_seeds },
     Target { name: "pmi_client2", run: pmi::client2, seeds: pmi::client2_seeds },
     Target { name: "pmi_server", run: pmi::server, seeds: pmi::server_seeds },
-    Target { name: "shm_guest", run: shm_peer::guest, seeds: shm_peer::guest_seeds },
+    Target { name: "shm_client", run: shm_peer::client, seeds: shm_peer::client_seeds },
     Target { name: "shm_peer", run: shm_peer::run, seeds: shm_peer::seeds },
     Target { name: "tcp_link", run: tcp_link::run, seeds: tcp_link::seeds },
     Target { name: "tcp_meeting", run: tcp_meeting::run, seeds: tcp_meeting::seeds },

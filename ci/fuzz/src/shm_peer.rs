@@ -23,21 +23,21 @@ pub fn run(input: &[u8]) {
     });
 }
 
-/// Somebody connects to fetch a segment and says anything, in pieces.
-pub fn guest(input: &[u8]) {
+/// A client connects to fetch a segment and sends any bytes, in chunks.
+pub fn client(input: &[u8]) {
     SEGMENT.with_borrow_mut(|segment| {
         let mut tape = Tape::new(input);
         let secret = [3; 16];
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a fuzzer must not block");
-        let mut guest = fuzzing::FuzzedGuest::new(OwnedFd::from(ours));
+        let mut client = fuzzing::FuzzedClient::new(OwnedFd::from(ours));
         let mut said = Vec::new();
         while !tape.is_over() {
             let length = usize::from(tape.byte());
             let piece = tape.piece(length);
             said.extend(piece);
             say(&theirs, piece);
-            match guest.go_on(secret, segment.file().as_fd()) {
+            match client.go_on(secret, segment.file().as_fd()) {
                 Some(true) => {
                     assert!(said.starts_with(&secret) && said.len() > secret.len(), "served for {said:?}");
                     return;
@@ -316,7 +316,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 
 /// The secret at once, in pieces, wrong, and too much.
 #[must_use]
-pub fn guest_seeds() -> Vec<(&'static str, Vec<u8>)> {
+pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let tape = |pieces: &[&[u8]]| {
         pieces
             .iter()

@@ -254,10 +254,10 @@ fn prepared(socket: TcpStream) -> TcpStream {
 /// Meetings that succeed, from both sides and crossing, and some that fail at the last step.
 #[must_use]
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    [guests(), dials()].concat()
+    [accepted(), dials()].concat()
 }
 
-fn guests() -> Vec<(&'static str, Vec<u8>)> {
+fn accepted() -> Vec<(&'static str, Vec<u8>)> {
     let frame = fuzzing::frame([1, 2, 3, 4, 5, 6], 5);
     let hello = fuzzing::hello(3, HERE.0, [9; 16]);
     let goodbye = [&[0; 31][..], &[1]].concat();
@@ -265,7 +265,7 @@ fn guests() -> Vec<(&'static str, Vec<u8>)> {
     let proved = || knocked().bytes(&[6, 3, POLL, 9, POLL]);
     let again = [0, POLL, 6 | 1 << 5, 3, POLL, 9 | 1 << 5, POLL];
     vec![
-        ("guest", proved().counted(2, &frame).counted(2, b"hello").bytes(&[POLL]).0),
+        ("accepted", proved().counted(2, &frame).counted(2, b"hello").bytes(&[POLL]).0),
         ("false-proof", knocked().bytes(&[6, 3, POLL, 11, 20, 1, POLL, POLL]).0),
         ("false-hello", knocked().bytes(&[8, 5, 1, 3, POLL, POLL]).0),
         ("slow", knocked().counted(2, &hello[..3]).bytes(&[POLL]).counted(2, &hello[3..]).bytes(&[POLL]).0),

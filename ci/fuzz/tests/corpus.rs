@@ -58,7 +58,7 @@ macro_rules! each {
     };
 }
 
-each! { cards datatypes engine libfabric_peer machine pmi_client pmi_client2 pmi_server shm_guest shm_peer tcp_link tcp_meeting }
+each! { cards datatypes engine libfabric_peer machine pmi_client pmi_client2 pmi_server shm_client shm_peer tcp_link tcp_meeting }
 
 #[test]
 fn the_committed_seeds_are_those_of_the_generator() {

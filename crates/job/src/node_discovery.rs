@@ -5,19 +5,19 @@
 //! node:
 //!
 //! ```text
-//! before the fence   all processes try to bind a name made from the job's; the one that succeeds is the host, the
-//!                    others are its guests
-//!                    guest -> host   what it is: magic, process u32, cpus u32, offer u16 + bytes
-//!                    host -> guest   1 if this process is to announce that cores are shared, else 0
-//! after the fence    guest -> host   the job's token
-//!                    host -> guest   length u32, then: cores u8, count u32, processes u32 each, whether each shares
-//!                                    memory u8, and the lowest such one's offer
+//! before the fence   all processes try to bind a name made from the job's; the one that succeeds is the leader
+//!                    other -> leader   what it is: magic, process u32, cpus u32, offer u16 + bytes
+//!                    leader -> other   1 if this process is to announce that cores are shared, else 0
+//! after the fence    other -> leader   the job's token
+//!                    leader -> other   length u32, then: cores u8, count u32, processes u32 each, whether each
+//!                                      shares memory u8, and the lowest such one's offer
 //! ```
-//! A guest enters the fence when it has been answered, so when the host has passed the fence all are there.
-//! The work of a process does not grow with the job; that of the host grows with its node (decisions/0009).
+//! A non-leader enters the fence when the leader has answered it, so all are there when the leader has passed
+//! the fence.
+//! The work of a process does not grow with the job; that of the leader grows with its node (decisions/0009).
 //!
-//! Whoever is not of the same user is not talked to; a host or a guest of another job of this name is told by
-//! its token.
+//! The leader talks to processes of its own user only, and tells a process of another job of this name apart
+//! by its token.
 
 use std::io::{ErrorKind, Read};
 use std::os::linux::net::SocketAddrExt;
@@ -65,33 +65,33 @@ pub(crate) struct Meeting {
 }
 
 enum Role {
-    Host(Reception),
-    Guest(Guest),
+    Leader(Reception),
+    NonLeader(NonLeader),
     /// Where the system allows no meeting.
     Alone,
 }
 
-/// Takes guests in while the host waits at the fence.
+/// Takes the other processes in while the leader waits at the fence.
 struct Reception {
     /// Its end ends the reception.
     open: UnixStream,
     thread: JoinHandle<Vec<(Claim, UnixStream)>>,
 }
 
-/// One that is known to the host.
-struct Guest {
-    host: UnixStream,
-    /// The name under which the host is found.
+/// A process that the leader knows.
+struct NonLeader {
+    leader: UnixStream,
+    /// The name under which the leader is found.
     name: SocketAddr,
-    /// A listener on the host's name, where this guest has taken that name when the host had gone.
+    /// A listener on the leader's name, where this process has taken that name after the leader had ended.
     taken: Option<UnixListener>,
 }
 
-impl Guest {
-    /// Whether the host has gone, and this guest is the one that has taken its name.
+impl NonLeader {
+    /// Whether the leader has gone, and this process is the one that has taken its name.
     fn stands_in(&mut self) -> bool {
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut watched = [PollFd::new(&self.host, PollFlags::RDHUP)];
+        let mut watched = [PollFd::new(&self.leader, PollFlags::RDHUP)];
         let looked = poll(&mut watched, Some(&Timespec::default()));
         if self.taken.is_none() && looked == Ok(1) && watched[0].revents().intersects(gone) {
             self.taken = UnixListener::bind_addr(&self.name).ok();
@@ -130,8 +130,8 @@ impl Meeting {
     /// Whether this process, while it waits at the fence, is the one of its node that looks after the others.
     pub(crate) fn watches(&mut self) -> bool {
         match &mut self.role {
-            Role::Host(_) | Role::Alone => true,
-            Role::Guest(guest) => guest.stands_in(),
+            Role::Leader(_) | Role::Alone => true,
+            Role::NonLeader(member) => member.stands_in(),
         }
     }
 
@@ -139,32 +139,36 @@ impl Meeting {
     pub(crate) fn end(self, processes: u32, token: &Token) -> Result<Neighbours> {
         match self.role {
             Role::Alone => gather(vec![self.claim], processes),
-            Role::Host(reception) => receive_all(reception, self.claim, processes, token),
-            Role::Guest(guest) => be_told(guest.host, processes, token).map_err(|error| {
-                // The host has a reason to tell. A launcher that sees this process end first may end it
+            Role::Leader(reception) => receive_all(reception, self.claim, processes, token),
+            Role::NonLeader(member) => be_told(member.leader, processes, token).map_err(|error| {
+                // The leader has a reason to tell. A launcher that sees this process end first may end it
                 // before that.
                 std::thread::sleep(LAST_WORDS);
-                host_failed(&error)
+                leader_failed(&error)
             }),
         }
     }
 }
 
-/// Becomes the host, or a guest, under this name; `None` where it belongs to another user.
+/// Becomes the leader of the node, or joins the leader, under this name. `None`: the name belongs to another
+/// user.
 fn enter(name: &[u8], processes: u32, claim: &Claim) -> std::io::Result<Option<(Role, bool)>> {
     let address = SocketAddr::from_abstract_name(name)?;
     let mut refusals = 0;
     loop {
         match UnixListener::bind_addr(&address) {
-            Ok(listener) => return host(listener, processes, claim).map(Some),
+            Ok(listener) => return lead(listener, processes, claim).map(Some),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             Err(error) => return Err(error),
         }
         match UnixStream::connect_addr(&address) {
             Ok(stream) if !same_user(&stream) => return Ok(None),
-            Ok(stream) => match visit(stream, claim) {
-                Ok((host, announces)) => {
-                    return Ok(Some((Role::Guest(Guest { host, name: address, taken: None }), announces)));
+            Ok(stream) => match join(stream, claim) {
+                Ok((leader, announces)) => {
+                    return Ok(Some((
+                        Role::NonLeader(NonLeader { leader, name: address, taken: None }),
+                        announces,
+                    )));
                 }
                 Err(error) if REFUSALS_MAX < refusals => return Err(error),
                 Err(_) => {}
@@ -178,7 +182,7 @@ fn enter(name: &[u8], processes: u32, claim: &Claim) -> std::io::Result<Option<(
     }
 }
 
-fn host(listener: UnixListener, processes: u32, claim: &Claim) -> std::io::Result<(Role, bool)> {
+fn lead(listener: UnixListener, processes: u32, claim: &Claim) -> std::io::Result<(Role, bool)> {
     listener.set_nonblocking(true)?;
     let (open, closed) = UnixStream::pair()?;
     let alone = wait::cores(1, claim.cpus);
@@ -186,20 +190,20 @@ fn host(listener: UnixListener, processes: u32, claim: &Claim) -> std::io::Resul
     let thread = std::thread::Builder::new()
         .name("weft-reception".to_owned())
         .spawn(move || receive(&listener, &closed, processes, least, alone))?;
-    Ok((Role::Host(Reception { open, thread }), alone == Cores::Shared))
+    Ok((Role::Leader(Reception { open, thread }), alone == Cores::Shared))
 }
 
-/// Is taken in by the host; the answer is whether this process announces.
-fn visit(mut host: UnixStream, claim: &Claim) -> std::io::Result<(UnixStream, bool)> {
-    host.set_read_timeout(Some(PATIENCE))?;
-    say(&host, &hello(claim))?;
+/// Joins the leader. The answer is whether this process announces.
+fn join(mut leader: UnixStream, claim: &Claim) -> std::io::Result<(UnixStream, bool)> {
+    leader.set_read_timeout(Some(PATIENCE))?;
+    say(&leader, &hello(claim))?;
     let mut answer = [0];
-    host.read_exact(&mut answer)?;
-    Ok((host, answer[0] != 0))
+    leader.read_exact(&mut answer)?;
+    Ok((leader, answer[0] != 0))
 }
 
-/// Takes in guests until the host has passed the fence. Where that takes long, a person may want to know for
-/// whom all wait: of a process that ends before it joins, nobody but the launcher knows.
+/// Takes in non-leaders until the leader has passed the fence. Where that takes long, it says how many have
+/// joined: of a process that ends before it joins, nobody but the launcher knows.
 fn receive(
     listener: &UnixListener,
     closed: &UnixStream,
@@ -207,29 +211,29 @@ fn receive(
     mut least: CpuTime,
     mut cores: Cores,
 ) -> Vec<(Claim, UnixStream)> {
-    let mut guests = Vec::new();
+    let mut members = Vec::new();
     let mut patience = Some(&NOTICE);
     loop {
         let mut watched = [PollFd::new(listener, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
         let news = poll(&mut watched, patience);
         if news == Ok(0) {
             patience = None;
-            tell(still_waiting(guests.len() + 1, processes));
+            tell(still_waiting(members.len() + 1, processes));
         }
         let over = news.is_ok() && !watched[1].revents().is_empty();
         while let Ok((stream, _)) = listener.accept() {
             let Some((claim, stream)) = welcome(stream) else { continue };
             least = least.min(claim.cpus);
-            // This guest and the host.
-            let now = wait::cores(guests.len() as u32 + 2, least);
+            // The leader, and the process that joins now.
+            let now = wait::cores(members.len() as u32 + 2, least);
             let announces = now == Cores::Shared && cores == Cores::Own;
             if say(&stream, &[announces.into()]).is_ok() {
                 cores = if announces { now } else { cores };
-                guests.push((claim, stream));
+                members.push((claim, stream));
             }
         }
         if over {
-            return guests;
+            return members;
         }
     }
 }
@@ -263,14 +267,14 @@ fn welcome(mut stream: UnixStream) -> Option<(Claim, UnixStream)> {
     Some((claim, stream))
 }
 
-/// What the host does after the fence: looks at everybody's token, and tells all who is there.
+/// What the leader does after the fence: looks at everybody's token, and tells all who is there.
 fn receive_all(reception: Reception, own: Claim, processes: u32, token: &Token) -> Result<Neighbours> {
     drop(reception.open);
-    let guests =
+    let members =
         reception.thread.join().map_err(|_| Error::new(Class::Internal, "the reception panicked"))?;
     let mut claims = vec![own];
     let mut streams = Vec::new();
-    for (claim, mut stream) in guests {
+    for (claim, mut stream) in members {
         let mut shown = Token::default();
         let patient = stream.set_read_timeout(Some(PATIENCE)).is_ok();
         // One that does not show it is dead, or of another job, and told of neither.
@@ -306,22 +310,22 @@ fn gather(mut claims: Vec<Claim>, processes: u32) -> Result<Neighbours> {
     Ok(Neighbours { processes, cores, offer })
 }
 
-/// What a guest does after the fence.
-fn be_told(mut host: UnixStream, processes: u32, token: &Token) -> std::io::Result<Neighbours> {
-    say(&host, token)?;
+/// What a non-leader does after the fence: shows its token, and reads the list.
+fn be_told(mut leader: UnixStream, processes: u32, token: &Token) -> std::io::Result<Neighbours> {
+    say(&leader, token)?;
     let mut length = [0; 4];
-    host.read_exact(&mut length)?;
+    leader.read_exact(&mut length)?;
     let length = u64::from(u32::from_le_bytes(length));
     // Taken as it comes: a length alone makes nobody find the memory.
     let mut table = Vec::new();
-    host.take(length).read_to_end(&mut table)?;
+    leader.take(length).read_to_end(&mut table)?;
     let neighbours = neighbours_of(&table).filter(|_| table.len() as u64 == length);
     neighbours
         .filter(|found| found.processes.iter().all(|(process, _)| *process < processes))
         .ok_or_else(|| std::io::Error::new(ErrorKind::InvalidData, "its list makes no sense"))
 }
 
-fn host_failed(error: &std::io::Error) -> Error {
+fn leader_failed(error: &std::io::Error) -> Error {
     let what = format!("the process of this node that knows its neighbours does not tell them: {error}");
     Error::new(Class::Other, what).remedy(
         "it has died, see its message; or two jobs of one name run on this node (two clusters?): start one after \
@@ -368,7 +372,7 @@ pub(crate) fn claim_of(bytes: &[u8]) -> Option<Claim> {
     whole.then(|| Claim { process, cpus: CpuTime { hundredths }, offer: offer.to_vec() })
 }
 
-/// The list that the host hands round.
+/// The list that the leader hands round.
 pub(crate) fn table_of(neighbours: &Neighbours) -> Vec<u8> {
     let mut bytes = vec![u8::from(neighbours.cores == Cores::Shared)];
     bytes.extend((neighbours.processes.len() as u32).to_le_bytes());
@@ -407,7 +411,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Nobody new has come for so long.
 const NOTICE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 const PAUSE: Duration = Duration::from_millis(2);
-/// Tries of a name whose owner does not listen; a host listens at once.
+/// Tries of a name whose owner does not listen; a leader listens at once.
 const REFUSALS_MAX: u32 = 500;
 /// How long a process of the job may take to say what is due.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -75,7 +75,7 @@ fn one_alone_is_a_node() {
 fn processes_of_another_job_of_this_name_are_told_apart() {
     let claims = [claim(0, 8.0), claim(1, 8.0), claim(2, 8.0)];
     let met = meet(&job("twins"), 4, &claims, &[[3; 16], [3; 16], [4; 16]]);
-    // Whoever was the host keeps its own; the others are refused.
+    // Whoever was the leader keeps its own; the others are refused.
     let told: Vec<Vec<u32>> = met
         .iter()
         .filter_map(|(_, told)| told.as_ref().ok())
@@ -98,7 +98,7 @@ fn a_stranger_that_says_nothing_or_nonsense_is_no_neighbour() {
     drop(UnixStream::connect_addr(&address).unwrap());
     let fence = Barrier::new(2);
     std::thread::scope(|scope| {
-        let guest = scope.spawn(|| {
+        let other = scope.spawn(|| {
             let meeting = Meeting::begin(&job, 2, claim(1, 8.0)).unwrap();
             fence.wait();
             meeting.end(2, &[3; 16]).unwrap()
@@ -106,36 +106,36 @@ fn a_stranger_that_says_nothing_or_nonsense_is_no_neighbour() {
         fence.wait();
         let told = meeting.end(2, &[3; 16]).unwrap();
         assert_eq!(told.processes, [(0, true), (1, true)]);
-        assert_eq!(guest.join().unwrap(), told);
+        assert_eq!(other.join().unwrap(), told);
     });
 }
 
 #[test]
-fn a_host_that_dies_is_an_error_and_one_that_gives_up_leaves_no_name() {
+fn a_leader_that_dies_is_an_error_and_one_that_gives_up_leaves_no_name() {
     let job = job("death");
-    let host = Meeting::begin(&job, 2, claim(0, 8.0)).unwrap();
-    let guest = Meeting::begin(&job, 2, claim(1, 8.0)).unwrap();
-    drop(host);
-    let error = guest.end(2, &[3; 16]).unwrap_err().to_string();
+    let leader = Meeting::begin(&job, 2, claim(0, 8.0)).unwrap();
+    let other = Meeting::begin(&job, 2, claim(1, 8.0)).unwrap();
+    drop(leader);
+    let error = other.end(2, &[3; 16]).unwrap_err().to_string();
     assert!(error.contains("does not tell"), "{error}");
     let again = Meeting::begin(&job, 2, claim(0, 8.0)).unwrap();
-    assert!(matches!(again.role, Role::Host(_)), "the name is free again");
+    assert!(matches!(again.role, Role::Leader(_)), "the name is free again");
 }
 
 #[test]
-fn the_host_watches_and_when_it_has_gone_one_guest_does() {
+fn the_leader_watches_and_when_it_has_gone_one_other_does() {
     let job = job("watch");
-    let mut host = Meeting::begin(&job, 3, claim(0, 8.0)).unwrap();
-    let mut guests = [1, 2].map(|process| Meeting::begin(&job, 3, claim(process, 8.0)).unwrap());
-    assert!(host.watches() && !guests[0].watches() && !guests[1].watches());
-    drop(host);
+    let mut leader = Meeting::begin(&job, 3, claim(0, 8.0)).unwrap();
+    let mut others = [1, 2].map(|process| Meeting::begin(&job, 3, claim(process, 8.0)).unwrap());
+    assert!(leader.watches() && !others[0].watches() && !others[1].watches());
+    drop(leader);
     // Its end comes with that of its thread. The first that sees it takes the name.
     let watchdog = Instant::now();
-    while !guests[1].watches() {
+    while !others[1].watches() {
         assert!(watchdog.elapsed() < Duration::from_secs(20), "nobody stands in");
         std::thread::yield_now();
     }
-    assert!(guests[1].watches() && !guests[0].watches(), "one, and it stays that one");
+    assert!(others[1].watches() && !others[0].watches(), "one, and it stays that one");
 }
 
 #[test]

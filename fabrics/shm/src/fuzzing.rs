@@ -74,17 +74,17 @@ pub fn card(bytes: &[u8]) -> bool {
     fuzzing::is_card(bytes)
 }
 
-/// Somebody who has connected to fetch the segment.
-pub struct FuzzedGuest(fuzzing::Visitor);
+/// A process that has connected to fetch the segment.
+pub struct FuzzedClient(fuzzing::FuzzedHandout);
 
-impl FuzzedGuest {
-    /// A guest over `socket`, which does not block.
+impl FuzzedClient {
+    /// A client over `socket`, which does not block.
     #[must_use]
-    pub fn new(socket: OwnedFd) -> FuzzedGuest {
-        FuzzedGuest(fuzzing::Visitor::new(socket))
+    pub fn new(socket: OwnedFd) -> FuzzedClient {
+        FuzzedClient(fuzzing::FuzzedHandout::new(socket))
     }
 
-    /// Reads what it has said; `None` while it may say more, otherwise whether it was served.
+    /// Reads what the client has sent; `None` while it may send more, otherwise whether it was served.
     pub fn go_on(&mut self, secret: [u8; 16], segment: BorrowedFd<'_>) -> Option<bool> {
         self.0.go_on(secret, segment)
     }

@@ -106,14 +106,14 @@ impl Offer {
         timeout: Duration,
     ) -> Result<(), HandoutError> {
         let deadline = Instant::now() + timeout;
-        let mut guests: Vec<Guest> = Vec::new();
+        let mut clients: Vec<Client> = Vec::new();
         let mut came = 0;
         while came < peers {
             let missing = HandoutError::Missing { came, expected: peers, seconds: timeout.as_secs() };
             let left = deadline.checked_duration_since(Instant::now()).ok_or(missing)?;
-            self.wait(&guests, left)?;
-            self.welcome(&mut guests)?;
-            guests.retain_mut(|guest| match guest.go_on(&self.secret, segment) {
+            self.wait(&clients, left)?;
+            self.welcome(&mut clients)?;
+            clients.retain_mut(|client| match client.go_on(&self.secret, segment) {
                 Going::On => true,
                 Going::Away => false,
                 Going::Served => {
@@ -125,10 +125,10 @@ impl Offer {
         Ok(())
     }
 
-    /// Sleeps until somebody comes or says something.
-    fn wait(&self, guests: &[Guest], left: Duration) -> Result<(), HandoutError> {
+    /// Sleeps until a client connects or sends.
+    fn wait(&self, clients: &[Client], left: Duration) -> Result<(), HandoutError> {
         let mut all: Vec<PollFd<'_>> = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        all.extend(guests.iter().map(|guest| PollFd::new(&guest.socket, PollFlags::IN)));
+        all.extend(clients.iter().map(|client| PollFd::new(&client.socket, PollFlags::IN)));
         match poll(&mut all, Some(&timespec(left))) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => {
@@ -137,8 +137,8 @@ impl Offer {
         }
     }
 
-    /// Takes in all who have connected as the same user. Of too many silent ones, the first goes.
-    fn welcome(&self, guests: &mut Vec<Guest>) -> Result<(), HandoutError> {
+    /// Accepts all clients of the same user. Of too many silent clients, the first is dropped.
+    fn welcome(&self, clients: &mut Vec<Client>) -> Result<(), HandoutError> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match rustix::net::accept_with(&self.listener, flags) {
@@ -152,10 +152,10 @@ impl Offer {
             if !same_user(&socket) {
                 continue;
             }
-            if guests.len() == GUESTS_MAX {
-                guests.remove(0);
+            if clients.len() == CLIENTS_MAX {
+                clients.remove(0);
             }
-            guests.push(Guest { socket, said: Said::Secret { bytes: [0; SECRET_BYTES], count: 0 } });
+            clients.push(Client { socket, said: Said::Secret { bytes: [0; SECRET_BYTES], count: 0 } });
         }
     }
 }
@@ -169,7 +169,7 @@ pub fn fetch(card: &[u8], timeout: Duration) -> Result<OwnedFd, HandoutError> {
     let deadline = Instant::now() + timeout;
     loop {
         match fetch_once(secret, &address, deadline) {
-            // Turned away among too many guests, or at the end of a long queue.
+            // Turned away among too many clients, or at the end of a long queue.
             Err(Errno::AGAIN | Errno::CONNRESET | Errno::PIPE) if Instant::now() < deadline => {
                 std::thread::sleep(RETRY_PAUSE);
             }
@@ -234,29 +234,29 @@ fn send_descriptor(socket: &OwnedFd, descriptor: BorrowedFd<'_>) -> Result<usize
     rustix::net::sendmsg(socket, &[IoSlice::new(&[TAKEN])], &mut ancillary, SendFlags::NOSIGNAL)
 }
 
-/// Somebody who has connected.
-struct Guest {
+/// A process that has connected.
+struct Client {
     socket: OwnedFd,
     said: Said,
 }
 
-/// How far a guest has come.
+/// How far a client has come.
 enum Said {
-    /// So much of the secret.
+    /// `count` bytes of the secret have come.
     Secret { bytes: [u8; SECRET_BYTES], count: usize },
-    /// All of it, and the descriptor is on its way.
+    /// The whole secret has come, and the descriptor is on its way.
     All,
 }
 
-/// What is to become of a guest.
+/// What is to become of a client.
 enum Going {
     On,
     Away,
     Served,
 }
 
-impl Guest {
-    /// Reads what the guest has said, without waiting.
+impl Client {
+    /// Reads what the client has sent, without waiting.
     fn go_on(&mut self, secret: &Secret, segment: BorrowedFd<'_>) -> Going {
         match &mut self.said {
             Said::Secret { bytes, count } => {
@@ -327,23 +327,23 @@ const TAKEN: u8 = 1;
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 256;
 /// Connections that have not shown the secret yet.
-const GUESTS_MAX: usize = 256;
+const CLIENTS_MAX: usize = 256;
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
 /// What `crate::fuzzing` needs of this file.
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing {
-    use super::{BorrowedFd, Going, Guest, OwnedFd, SECRET_BYTES, Said, Secret, parse};
+    use super::{BorrowedFd, Client, Going, OwnedFd, SECRET_BYTES, Said, Secret, parse};
 
     pub(crate) fn is_card(bytes: &[u8]) -> bool {
         parse(bytes).is_ok()
     }
 
-    pub(crate) struct Visitor(Guest);
+    pub(crate) struct FuzzedHandout(Client);
 
-    impl Visitor {
-        pub(crate) fn new(socket: OwnedFd) -> Visitor {
-            Visitor(Guest { socket, said: Said::Secret { bytes: [0; SECRET_BYTES], count: 0 } })
+    impl FuzzedHandout {
+        pub(crate) fn new(socket: OwnedFd) -> FuzzedHandout {
+            FuzzedHandout(Client { socket, said: Said::Secret { bytes: [0; SECRET_BYTES], count: 0 } })
         }
 
         pub(crate) fn go_on(&mut self, secret: [u8; SECRET_BYTES], segment: BorrowedFd<'_>) -> Option<bool> {
@@ -420,7 +420,7 @@ mod tests {
         let file = segment();
         std::thread::scope(|scope| {
             let fetcher = scope.spawn(|| {
-                let crowd: Vec<_> = (0..2 * GUESTS_MAX).map(|_| stranger(&card)).collect();
+                let crowd: Vec<_> = (0..2 * CLIENTS_MAX).map(|_| stranger(&card)).collect();
                 let fetched = fetch(&card, PATIENCE).map(drop);
                 drop(crowd);
                 fetched

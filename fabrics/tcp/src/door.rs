@@ -1,9 +1,9 @@
-//! The listening socket, and the guests: accepted connections that have proved nothing yet.
+//! The listening socket, and the accepted connections that have proved nothing yet.
 //!
-//! Anybody on the network can knock. A guest costs one descriptor and some 200 bytes, there are at most
-//! [`GUESTS_MAX`] of them, and each is shown out at its first wrong byte. When all places are taken, those
-//! who knock wait in the kernel's queue, and the longest-standing guest goes as soon as it has had its time;
-//! an honest process that was shown out simply dials again.
+//! Anybody on the network can connect. An unproved connection costs one descriptor and some 200 bytes, there
+//! are at most [`CONNECTIONS_MAX`] of them, and each is closed at its first wrong byte. When there are so
+//! many, further ones wait in the kernel's queue, and the oldest unproved connection is closed as soon as it
+//! has had its time. An honest process whose connection was closed dials again.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -27,12 +27,13 @@ pub(crate) struct Door {
     /// How many processes the job has.
     peers: u32,
     secret: Secret,
-    guests: Vec<Connection>,
-    /// The number of the next guest; events name guests by it.
+    connections: Vec<Connection>,
+    /// The number of the next connection; events name connections by it.
     next_serial: u32,
-    /// Given up when no other descriptor is left, so that who knocks can be told why it cannot come in.
+    /// Given up when no other descriptor is left, so that a process that connects can be told why it is
+    /// refused.
     spare: Option<OwnedFd>,
-    /// While nobody can be let in, the poller does not watch the listener.
+    /// While no connection can be accepted, the poller does not watch the listener.
     closed: Option<Closed>,
 }
 
@@ -44,10 +45,10 @@ pub(crate) struct Arrived {
     pub(crate) remote: Option<SocketAddr>,
 }
 
-/// A door that lets nobody in.
+/// While the door accepts no connection.
 struct Closed {
     until: Instant,
-    /// It opens as soon as one of the guests leaves.
+    /// It opens as soon as a connection is closed or has proved itself.
     is_crowded: bool,
 }
 
@@ -62,18 +63,18 @@ impl Door {
         for listener in &listeners {
             poller.add(listener, Token::Door, Interest::Read)?;
         }
-        let guests = Vec::new();
+        let connections = Vec::new();
         let spare = Some(spare()?);
-        Ok(Door { listeners, here, peers, secret, guests, next_serial: 0, spare, closed: None })
+        Ok(Door { listeners, here, peers, secret, connections, next_serial: 0, spare, closed: None })
     }
 
-    pub(crate) fn has_guests(&self) -> bool {
-        !self.guests.is_empty()
+    pub(crate) fn has_unproved(&self) -> bool {
+        !self.connections.is_empty()
     }
 
     /// Lets in who knocks, a few at a time. Returns how many came.
     pub(crate) fn open(&mut self, now: Instant, poller: &Poller) -> usize {
-        for count in 0..GUESTS_PER_TURN {
+        for count in 0..CONNECTIONS_PER_TURN {
             if self.room_at(now) > now {
                 self.close(self.room_at(now), true, poller);
                 return count;
@@ -90,12 +91,14 @@ impl Door {
                 Err(_) => {}
             }
         }
-        GUESTS_PER_TURN
+        CONNECTIONS_PER_TURN
     }
 
     /// What is due by time: opens the door again, and shows out those who have stood for too long.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) {
-        self.guests.retain(|guest| !guest.stage.is_unproved() || now < guest.since + GUEST_TIME_MAX);
+        self.connections.retain(|connection| {
+            !connection.stage.is_unproved() || now < connection.since + UNPROVED_TIME_MAX
+        });
         if self.closed.as_ref().is_some_and(|closed| closed.until <= now) {
             self.reopen(poller);
         }
@@ -103,20 +106,20 @@ impl Door {
 
     /// When `tick` has something to do.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let leaves = self.oldest().map(|(_, since)| since + GUEST_TIME_MAX);
+        let leaves = self.oldest().map(|(_, since)| since + UNPROVED_TIME_MAX);
         let opens = self.closed.as_ref().map(|closed| closed.until);
         [opens, leaves].into_iter().flatten().min()
     }
 
-    /// Goes on with a guest from whom something came. Whoever has proved itself is returned, and stands at
+    /// Goes on with a connection on which bytes came. One that has proved itself is returned, and stands at
     /// the door no more unless it is asked to [`wait`](Door::wait).
     pub(crate) fn attend(&mut self, serial: u32, poller: &Poller) -> Option<Arrived> {
-        let at = self.guests.iter().position(|guest| guest.serial == serial)?;
-        let step = self.guests[at].go_on(self.here, self.peers, &self.secret);
+        let at = self.connections.iter().position(|connection| connection.serial == serial)?;
+        let step = self.connections[at].go_on(self.here, self.peers, &self.secret);
         if let Step::Stay = step {
             return None;
         }
-        let Connection { socket, remote, .. } = self.guests.swap_remove(at);
+        let Connection { socket, remote, .. } = self.connections.swap_remove(at);
         if self.closed.as_ref().is_some_and(|closed| closed.is_crowded) {
             self.reopen(poller);
         }
@@ -132,30 +135,31 @@ impl Door {
         let serial = self.number();
         if poller.change(&socket, Token::Connection(serial), Interest::Read).is_ok() {
             let stage = Stage::Waiting { peer, host };
-            self.guests.push(Connection { serial, socket, remote, since: Instant::now(), stage });
+            self.connections.push(Connection { serial, socket, remote, since: Instant::now(), stage });
         }
     }
 
     /// Takes back one who waits and comes from `peer`.
     pub(crate) fn take_waiting(&mut self, from: Peer) -> Option<Arrived> {
-        let is_it = |guest: &Connection| matches!(guest.stage, Stage::Waiting { peer, .. } if peer == from);
-        let at = self.guests.iter().position(is_it)?;
-        let Connection { socket, remote, stage, .. } = self.guests.swap_remove(at);
+        let is_it =
+            |connection: &Connection| matches!(connection.stage, Stage::Waiting { peer, .. } if peer == from);
+        let at = self.connections.iter().position(is_it)?;
+        let Connection { socket, remote, stage, .. } = self.connections.swap_remove(at);
         match stage {
             Stage::Waiting { peer, host } => Some(Arrived { socket, peer, host, remote }),
-            other => unreachable!("a guest that waits was found in the stage {other:?}"),
+            other => unreachable!("a connection that waits was found in the stage {other:?}"),
         }
     }
 
     fn seat(&mut self, socket: OwnedFd, now: Instant, poller: &Poller) {
-        if self.guests.len() >= GUESTS_MAX
+        if self.connections.len() >= CONNECTIONS_MAX
             && let Some((oldest, _)) = self.oldest()
         {
-            self.guests.swap_remove(oldest);
+            self.connections.swap_remove(oldest);
         }
         let (remote, serial) = (remote_address(&socket), self.number());
         if poller.add(&socket, Token::Connection(serial), Interest::Read).is_ok() {
-            self.guests.push(Connection {
+            self.connections.push(Connection {
                 serial,
                 socket,
                 remote,
@@ -183,18 +187,19 @@ impl Door {
         self.next_serial
     }
 
-    /// When there is a place for another: at once, or when the oldest guest has had its time.
+    /// When another connection can be accepted: at once, or when the oldest unproved one has had its time.
     fn room_at(&self, now: Instant) -> Instant {
-        if self.guests.len() < GUESTS_MAX {
+        if self.connections.len() < CONNECTIONS_MAX {
             return now;
         }
-        self.oldest().map_or(now, |(_, since)| since) + GUEST_PATIENCE
+        self.oldest().map_or(now, |(_, since)| since) + UNPROVED_PATIENCE
     }
 
-    /// The unproved guest that has stood longest: its place, and since when.
+    /// The oldest unproved connection: its index, and since when it is there.
     fn oldest(&self) -> Option<(usize, Instant)> {
-        let unproved = self.guests.iter().enumerate().filter(|(_, guest)| guest.stage.is_unproved());
-        unproved.map(|(at, guest)| (at, guest.since)).min_by_key(|(_, since)| *since)
+        let unproved =
+            self.connections.iter().enumerate().filter(|(_, connection)| connection.stage.is_unproved());
+        unproved.map(|(at, connection)| (at, connection.since)).min_by_key(|(_, since)| *since)
     }
 
     fn close(&mut self, until: Instant, is_crowded: bool, poller: &Poller) {
@@ -237,7 +242,7 @@ struct Connection {
     stage: Stage,
 }
 
-/// How far a guest has come.
+/// How far a connection has come.
 enum Stage {
     /// Its hello is awaited.
     Hello(Text<HELLO_BYTES>),
@@ -263,7 +268,7 @@ impl Stage {
     }
 }
 
-/// What becomes of a guest.
+/// What becomes of a connection.
 enum Step {
     Stay,
     Leave,
@@ -344,15 +349,15 @@ fn spare() -> Result<OwnedFd, Errno> {
 }
 
 /// Unproved connections held at a time; the others wait in the kernel's queue.
-pub(crate) const GUESTS_MAX: usize = 64;
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Let in per turn, so that a flood of strangers leaves time for messages.
-const GUESTS_PER_TURN: usize = 8;
-/// While others wait outside, an unproved guest has this long: many round trips of an honest process that is
-/// attending to it, and too short for strangers who say nothing to keep the door shut.
-const GUEST_PATIENCE: Duration = Duration::from_millis(200);
+const CONNECTIONS_PER_TURN: usize = 8;
+/// While others wait in the queue, an unproved connection has this long: many round trips of an honest
+/// process that is attending to it, and too short for strangers who say nothing to keep the door shut.
+const UNPROVED_PATIENCE: Duration = Duration::from_millis(200);
 /// Nobody stands at the door for longer, whether others wait or not. An honest process that computes
 /// meanwhile dials again.
-const GUEST_TIME_MAX: Duration = Duration::from_secs(30);
+const UNPROVED_TIME_MAX: Duration = Duration::from_secs(30);
 /// After running out of descriptors; one more is refused each time.
 const DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
@@ -368,12 +373,12 @@ mod tests {
         let (listener, port) = listen(None, 0).expect("a listener");
         let mut door = Door::new(vec![listener], Peer(0), 9, [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
-        let mut strangers: Vec<TcpStream> = (0..GUESTS_MAX + 1).map(knock).collect();
+        let mut strangers: Vec<TcpStream> = (0..CONNECTIONS_MAX + 1).map(knock).collect();
         let now = Instant::now();
         while door.open(now, &poller) > 0 {}
-        assert_eq!(door.guests.len(), GUESTS_MAX);
-        assert_eq!(door.due(), Some(now + GUEST_PATIENCE), "then the oldest has had its time");
-        let first = door.guests[0].serial;
+        assert_eq!(door.connections.len(), CONNECTIONS_MAX);
+        assert_eq!(door.due(), Some(now + UNPROVED_PATIENCE), "then the oldest has had its time");
+        let first = door.connections[0].serial;
         drop(strangers.remove(0));
         assert!(door.attend(first, &poller).is_none());
         assert!(door.closed.is_none(), "one has left and the door is still closed");
@@ -386,14 +391,14 @@ mod tests {
         let (listener, port) = listen(None, 0).expect("a listener");
         let mut door = Door::new(vec![listener], Peer(0), 9, [0; 16], &poller).expect("a door");
         let knock = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the port is open");
-        let _strangers: Vec<TcpStream> = (0..GUESTS_MAX + 4).map(knock).collect();
+        let _strangers: Vec<TcpStream> = (0..CONNECTIONS_MAX + 4).map(knock).collect();
         let now = Instant::now();
         while door.open(now, &poller) > 0 {}
-        let later = now + GUEST_PATIENCE;
+        let later = now + UNPROVED_PATIENCE;
         door.tick(later, &poller);
         assert_eq!(door.open(later, &poller), 4, "those outside take the places of the oldest");
-        assert_eq!(door.guests.len(), GUESTS_MAX);
-        door.tick(later + GUEST_TIME_MAX, &poller);
-        assert!(!door.has_guests(), "nobody stands at the door for ever");
+        assert_eq!(door.connections.len(), CONNECTIONS_MAX);
+        door.tick(later + UNPROVED_TIME_MAX, &poller);
+        assert!(!door.has_unproved(), "nobody stands at the door for ever");
     }
 }

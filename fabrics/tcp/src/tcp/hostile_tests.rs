@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Transcript, Verdict, proof};
 use fabric::{Heap, UserMemory};
 
-/// How far a guest goes as it should.
+/// How far a dialler goes as it should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Until {
     /// It has connected.
@@ -54,23 +54,23 @@ fn nothing_said_at_any_state_reaches_the_job() {
     for state in STATES {
         for deed in [Deed::Garbage, Deed::Flood, Deed::HangUp, Deed::Slowly] {
             let mut job = Job::new();
-            let mut guest = Dialler::knock(&job);
-            guest.go_as_far_as(state, &mut job);
-            guest.act(deed, state, &mut job);
+            let mut dialler = Dialler::knock(&job);
+            dialler.go_as_far_as(state, &mut job);
+            dialler.act(deed, state, &mut job);
             job.is_unharmed(&format!("{deed:?} when {state:?}"));
             let (messages, losses) = due(deed, state);
-            assert_eq!(job.heard.from_guest, messages, "{deed:?} when {state:?}");
+            assert_eq!(job.heard.from_dialler, messages, "{deed:?} when {state:?}");
             assert_eq!(job.heard.lost.len(), losses, "{deed:?} when {state:?}");
             for (peer, error) in &job.heard.lost {
-                assert_eq!(*peer, GUEST);
+                assert_eq!(*peer, DIALLER);
                 assert!(error.what.contains("process 7 on"), "{error}");
             }
         }
     }
 }
 
-/// How many messages are heard of the guest, and whether its end is told: only somebody who has proved itself
-/// is a peer that can be lost.
+/// How many messages are heard of the dialler, and whether its end is told: only somebody who has proved
+/// itself is a peer that can be lost.
 fn due(deed: Deed, state: Until) -> (usize, usize) {
     match deed {
         Deed::Slowly => (1, 0),
@@ -117,9 +117,9 @@ fn nothing_answered_at_any_state_of_a_dial_reaches_the_job() {
             !job.heard.lost.is_empty()
         });
         let (peer, error) = &job.heard.lost[0];
-        assert_eq!(*peer, GUEST, "{text:?}: {error}");
+        assert_eq!(*peer, DIALLER, "{text:?}: {error}");
         assert!(error.what.contains("process 7 on"), "{text:?}: {error}");
-        assert_eq!(job.heard.from_guest, 0, "{text:?}");
+        assert_eq!(job.heard.from_dialler, 0, "{text:?}");
         assert_eq!(job.right.post(lane, &Header::default(), Payload::EMPTY), Posted::Sent, "to the lost");
         job.is_unharmed(&format!("{text:?}"));
     }
@@ -151,7 +151,7 @@ fn dialled(job: &mut Job) -> (TcpListener, Lane) {
     let address = listener.local_addr().expect("its address");
     let card =
         Card { secret: SECRET, port: address.port(), addresses: vec![address.ip()], ..job.right.card() };
-    let lane = job.right.connect(GUEST, &card.encode()).expect("a lane");
+    let lane = job.right.connect(DIALLER, &card.encode()).expect("a lane");
     (listener, lane)
 }
 
@@ -200,7 +200,7 @@ struct Job {
 #[derive(Default)]
 struct Heard {
     from_left: usize,
-    from_guest: usize,
+    from_dialler: usize,
     lost: Vec<(Peer, FabricError)>,
 }
 
@@ -208,16 +208,16 @@ impl Sink for Heard {
     fn message(&mut self, from: Peer, _: &Header, payload: Payload<'_>) {
         match from {
             Peer(0) => self.from_left += usize::from(payload.to_vec() == MESSAGE),
-            GUEST => self.from_guest += 1,
+            DIALLER => self.from_dialler += 1,
             other => panic!("{other:?} is heard"),
         }
     }
     fn arriving(&mut self, from: Peer, _: &Header, bytes: usize) -> UserMemory {
-        assert_eq!(from, GUEST);
+        assert_eq!(from, DIALLER);
         Heap::new(bytes.min(1 << 16)).memory()
     }
     fn landed(&mut self, _: Peer) {
-        self.from_guest += 1;
+        self.from_dialler += 1;
     }
     fn lost(&mut self, peer: Peer, error: FabricError) {
         self.lost.push((peer, error));
@@ -248,7 +248,7 @@ impl Job {
             is_sent = is_sent
                 || self.left.post(self.lane, &Header::default(), Payload::from(MESSAGE)) == Posted::Sent;
             self.poll();
-            self.heard.from_left > self.sent && !self.right.door.has_guests()
+            self.heard.from_left > self.sent && !self.right.door.has_unproved()
         });
         self.sent += 1;
     }
@@ -265,7 +265,7 @@ impl Dialler {
     fn knock(job: &Job) -> Dialler {
         let socket = TcpStream::connect(("127.0.0.1", job.right.port)).expect("the port is open");
         socket.set_nonblocking(true).expect("one thread must not block");
-        let hello = Hello { from: GUEST, to: Peer(1), nonce: [3; 16], host: "guest".into() }.encode();
+        let hello = Hello { from: DIALLER, to: Peer(1), nonce: [3; 16], host: "dialler".into() }.encode();
         Dialler { socket, secret: job.right.secret, hello, answer: None }
     }
 
@@ -315,7 +315,7 @@ impl Dialler {
         self.say(&text, job);
         if !matches!(deed, Deed::HangUp) {
             let socket = &mut self.socket;
-            until("the guest is shown out", || {
+            until("the dialler is shown out", || {
                 job.poll();
                 is_closed(socket)
             });
@@ -343,7 +343,7 @@ impl Dialler {
                 _ => break,
             };
         }
-        wait_for(job, |heard| heard.from_guest == 1);
+        wait_for(job, |heard| heard.from_dialler == 1);
         // In good order, so that the end of this test is no loss.
         self.say(&Frame::of_goodbye(), job);
     }
@@ -411,6 +411,6 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-const GUEST: Peer = Peer(7);
+const DIALLER: Peer = Peer(7);
 const SECRET: Secret = [7; 16];
 const MESSAGE: &[u8] = b"as it was sent";

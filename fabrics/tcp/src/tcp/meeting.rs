@@ -38,7 +38,7 @@ impl Tcp {
     fn attend_meeting(&mut self, token: Token, now: Instant) -> usize {
         match token {
             Token::Door => self.door.open(now, &self.poller),
-            Token::Connection(serial) => usize::from(self.attend_guest(serial)),
+            Token::Connection(serial) => usize::from(self.attend_connection(serial)),
             Token::Opening(index) => usize::from(self.drive(index, now)),
             Token::Link(_) | Token::Wake => 0,
         }
@@ -143,8 +143,8 @@ impl Tcp {
         self.door.take_waiting(peer).is_some_and(|arrived| self.take(arrived))
     }
 
-    /// Goes on with a guest; whether it has become a link.
-    fn attend_guest(&mut self, serial: u32) -> bool {
+    /// Goes on with a connection; whether it has become a link.
+    fn attend_connection(&mut self, serial: u32) -> bool {
         let Some(arrived) = self.door.attend(serial, &self.poller) else { return false };
         let Some(&index) = self.by_peer.get(&arrived.peer) else { return self.take(arrived) };
         match &self.links[index as usize].state {

@@ -366,11 +366,11 @@ fn dial_into(answer: &[u8]) -> FabricError {
     let mut heard = Counting::default();
     until("the failure is told", || {
         left.poll(&mut heard, 16);
-        if let Ok((mut guest, _)) = listener.accept() {
+        if let Ok((mut dialler, _)) = listener.accept() {
             // The hello went out with the dial, and is read so that the close does not overtake the answer.
-            guest.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
-            guest.read_exact(&mut [0; 96]).expect("a hello");
-            guest.write_all(answer).expect("an answer");
+            dialler.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+            dialler.read_exact(&mut [0; 96]).expect("a hello");
+            dialler.write_all(answer).expect("an answer");
         }
         !heard.lost.is_empty()
     });

@@ -14,7 +14,7 @@ impl Tcp {
         (self.is_watching && is_their_turn)
             || self.turns.is_multiple_of(POLLER_TURNS)
             || !self.opening.is_empty()
-            || self.door.has_guests()
+            || self.door.has_unproved()
             || self.is_waiting
             || self.poller.has_sleepers()
     }
