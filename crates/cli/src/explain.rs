@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use weft::lanes::{Effort, LaneAccount, Large, Measured};
+use weft::lanes::{LaneAccount, Large, Measured, Thoroughness};
 use weft::{
     Besides, Communicator, Config, Constants, ConstantsFrom, FabricName, Found, Line, Peer, Rank, Session,
     Threads,
@@ -184,7 +184,7 @@ fn measure_and_keep(world: &Communicator, config: &Config) -> Done {
         let remedy = "allow shm (WEFT_FABRIC, --fabric), and start the ranks on one node";
         return Err(format!("there is nothing to measure: ranks 0 and 1 share no memory\n  {remedy}").into());
     }
-    let measured = weft::lanes::measure(world, Rank(1), config, Effort::Thorough)?;
+    let measured = weft::lanes::measure(world, Rank(1), config, Thoroughness::Thorough)?;
     if world.rank() == Rank(0) {
         let constants = measured.constants()?;
         // What only the first job measures stays as it is.

@@ -9,7 +9,7 @@ use std::error::Error;
 
 use topology::{CpuSet, Host, bind_current_thread, cpus_allowed};
 use weft::collectives::HierarchyLevel;
-use weft::lanes::{Effort, Measured};
+use weft::lanes::{Measured, Thoroughness};
 use weft::{Besides, Communicator, Config, Constants, Line, Owner, Rank, Session, Threads, lanes};
 
 use crate::parts;
@@ -41,9 +41,9 @@ pub fn quickly() -> Result<(), Box<dyn Error>> {
 
 /// What was found between rank 0 and another one: by the fabric alone, and one way of a whole message.
 fn between(world: &Communicator, other: Rank, config: &Config) -> weft::Result<(Measured, f64)> {
-    let mut least = lanes::measure(world, other, config, Effort::Quick)?;
+    let mut least = lanes::measure(world, other, config, Thoroughness::Quick)?;
     for _ in 1..RUNS {
-        least = least.or_less(&lanes::measure(world, other, config, Effort::Quick)?);
+        least = least.or_less(&lanes::measure(world, other, config, Thoroughness::Quick)?);
     }
     Ok((least, lanes::message_ns(world, other)?))
 }

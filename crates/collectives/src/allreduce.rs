@@ -6,8 +6,8 @@ use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice::{self, Asked};
 use crate::circulant::Circulant;
+use crate::combining;
 use crate::folding::{Folding, Summing};
-use crate::hub;
 use crate::nested;
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
@@ -25,12 +25,12 @@ pub enum Allreduce {
     /// Slices go round the ring twice: 2 (p - 1) rounds, 2 n (p - 1) / p bytes per rank for any p; for
     /// commutative operators.
     Ring,
-    /// Everybody gives everybody everything: one round of p - 1 times all bytes. Keeps the order of operands,
-    /// and gives the same bits as recursive doubling.
-    EachToAll,
-    /// One rank gets, combines and gives everything: two rounds, 2 (p - 1) messages. Keeps the order of
+    /// Each rank sends its vector to all others: one round of p - 1 times all bytes. Keeps the order of
     /// operands, and gives the same bits as recursive doubling.
-    Hub,
+    EachToAll,
+    /// Rank 0 gathers all vectors, combines them and broadcasts the result: two rounds, 2 (p - 1) messages.
+    /// Keeps the order of operands, and gives the same bits as recursive doubling.
+    GatherBroadcast,
     /// Sums and gathers slices round a circulant graph: 2 ceil(log2 p) rounds, 2 n (p - 1) / p bytes per
     /// rank, both for any p; for commutative operators.
     Circulant,
@@ -41,9 +41,9 @@ pub enum Allreduce {
     /// nodes, and give them to the node: 2 n (N - 1) / N bytes leave each of N nodes, spread over all its
     /// ranks; for commutative operators, and as without nodes where it is not known who sits where.
     ByNodeInSlices,
-    /// What each has of others' contributions doubles in each round, and each combines all of them: ceil(log2
-    /// p) rounds for any p, p - 1 times all bytes. Keeps the order of operands, and gives the same bits as
-    /// recursive doubling.
+    /// The number of vectors that a rank has doubles in each round, and each rank combines all of them:
+    /// ceil(log2 p) rounds for any p, p - 1 times all bytes. Keeps the order of operands, and gives the same
+    /// bits as recursive doubling.
     Gathering,
 }
 
@@ -72,9 +72,9 @@ impl Allreduce {
             Allreduce::ByNodeInSlices if commutative => {
                 nested::allreduce_in_slices(shape, count, operator, in_place)
             }
-            Allreduce::EachToAll => hub::allreduce_each_to_all(shape, own),
-            Allreduce::Hub => hub::allreduce_by_hub(shape, own),
-            Allreduce::Gathering => hub::allreduce_by_gathering(shape, own),
+            Allreduce::EachToAll => combining::allreduce_each_to_all(shape, own),
+            Allreduce::GatherBroadcast => combining::allreduce_by_gather_broadcast(shape, own),
+            Allreduce::Gathering => combining::allreduce_by_gathering(shape, own),
             _ => recursive_doubling(shape, own),
         }
     }
@@ -86,49 +86,49 @@ fn recursive_doubling(shape: &Shape, own: Span) -> Schedule {
     let mut schedule = Schedule::new("allreduce by recursive doubling");
     let core = Core::new(shape.size());
     let out = Span::output(own.bytes);
-    let (number, guest) = match core.part(shape.rank()) {
-        Part::Guest(host) => return be_a_guest(schedule, host, own),
-        Part::Member(number, guest) => (number, guest),
+    let (number, extra) = match core.part(shape.rank()) {
+        Part::Extra(partner) => return be_an_extra_rank(schedule, partner, own),
+        Part::Member(number, extra) => (number, extra),
     };
     let mut folding = Folding::new(own, (own != out).then_some(out), false);
-    if let Some(guest) = guest {
-        folding.receive_lower(&mut schedule, guest);
+    if let Some(extra) = extra {
+        folding.receive_lower(&mut schedule, extra);
     }
     for distance in distances(core.size) {
         folding.exchange(&mut schedule, shape.rank(), core.rank(number ^ distance));
     }
-    if let Some(guest) = guest {
-        schedule.send(guest, folding.at);
+    if let Some(extra) = extra {
+        schedule.send(extra, folding.at);
     }
     folding.finish(&mut schedule, out);
     schedule
 }
 
-fn be_a_guest(mut schedule: Schedule, host: Rank, own: Span) -> Schedule {
-    schedule.send(host, own);
+fn be_an_extra_rank(mut schedule: Schedule, partner: Rank, own: Span) -> Schedule {
+    schedule.send(partner, own);
     schedule.wait();
-    schedule.receive(host, Span::output(own.bytes));
+    schedule.receive(partner, Span::output(own.bytes));
     schedule
 }
 
 fn rabenseifner(shape: &Shape, own: Span, core: Core, slices: Blocks<'_>) -> Schedule {
     let mut schedule = Schedule::new("allreduce by Rabenseifner's algorithm");
     let out = Span::output(own.bytes);
-    let (number, guest) = match core.part(shape.rank()) {
-        Part::Guest(host) => return be_a_guest(schedule, host, own),
-        Part::Member(number, guest) => (number, guest),
+    let (number, extra) = match core.part(shape.rank()) {
+        Part::Extra(partner) => return be_an_extra_rank(schedule, partner, own),
+        Part::Member(number, extra) => (number, extra),
     };
     let mut summing = Summing::new(own, out);
-    if let Some(guest) = guest {
-        summing.exchange(&mut schedule, (guest, out.part(0, 0)), (guest, out));
+    if let Some(extra) = extra {
+        summing.exchange(&mut schedule, (extra, out.part(0, 0)), (extra, out));
         summing.own = out;
     }
     halve(&mut schedule, core, number, &mut summing, slices);
     // What was given is gotten back as sums.
     schedule.wait();
     double(&mut schedule, core, number, summing.out, slices);
-    if let Some(guest) = guest {
-        schedule.send(guest, out);
+    if let Some(extra) = extra {
+        schedule.send(extra, out);
     }
     if core.size == 1 {
         schedule.copy(summing.own, out);

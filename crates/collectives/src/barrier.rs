@@ -1,7 +1,7 @@
 //! Barrier (MPI 5.0 §6.3).
 
 use crate::choice::{self, Asked};
-use crate::hub::HUB;
+use crate::combining::ROOT;
 use crate::nested;
 use crate::schedule::Schedule;
 use crate::shape::{Shape, distances};
@@ -15,7 +15,7 @@ pub enum Barrier {
     /// Everybody tells everybody: one round, p (p - 1) messages.
     EachToAll,
     /// Everybody tells one rank, which tells everybody: two rounds, 2 (p - 1) messages.
-    Hub,
+    GatherBroadcast,
     /// Up a tree within each node, dissemination between one rank of each, and down again: as many messages
     /// between nodes as N nodes need alone, N ceil(log2 N). As without nodes where it is not known who sits
     /// where.
@@ -35,7 +35,7 @@ impl Barrier {
         match self {
             Barrier::Dissemination => dissemination(shape),
             Barrier::EachToAll => each_to_all(shape),
-            Barrier::Hub => by_hub(shape),
+            Barrier::GatherBroadcast => by_gather_broadcast(shape),
             Barrier::ByNode => nested::barrier(shape),
         }
     }
@@ -59,15 +59,15 @@ fn each_to_all(shape: &Shape) -> Schedule {
     schedule
 }
 
-fn by_hub(shape: &Shape) -> Schedule {
-    let mut schedule = Schedule::new("barrier by a hub");
-    if shape.rank() == HUB {
+fn by_gather_broadcast(shape: &Shape) -> Schedule {
+    let mut schedule = Schedule::new("barrier by gather and broadcast");
+    if shape.rank() == ROOT {
         shape.others().for_each(|from| schedule.hear(from));
         schedule.wait();
         shape.others().for_each(|to| schedule.tell(to));
     } else {
-        schedule.tell(HUB);
-        schedule.hear(HUB);
+        schedule.tell(ROOT);
+        schedule.hear(ROOT);
     }
     schedule.wait();
     schedule

@@ -123,20 +123,20 @@ impl Asked {
 /// The way to do it.
 pub(crate) fn choose<W: Algorithm>(shape: &Shape, asked: Asked) -> W {
     let guide = shape.guide();
-    let terrain = CostModel::of(shape);
+    let model = CostModel::of(shape);
     if let Some(way) = W::forced(&guide.forced).filter(|_| !shape.is_part()) {
-        if way.effort(&terrain, asked).is_some() {
+        if way.cost(&model, asked).is_some() {
             return way;
         }
         guide.pass_over(W::OPERATION);
     }
-    terrain.best(asked).map_or(W::ALL[0], |(way, _)| way)
+    model.best(asked).map_or(W::ALL[0], |(way, _)| way)
 }
 
 /// All ways that serve, by name, with what each is predicted to take.
 pub(crate) fn candidates<W: Algorithm>(shape: &Shape, asked: Asked) -> Vec<(&'static str, f64)> {
-    let terrain = CostModel::of(shape);
-    let predicted = |way: &W| Some((way.name(), terrain.ns(way.effort(&terrain, asked)?)));
+    let model = CostModel::of(shape);
+    let predicted = |way: &W| Some((way.name(), model.ns(way.cost(&model, asked)?)));
     W::ALL.iter().filter_map(predicted).collect()
 }
 
@@ -147,15 +147,14 @@ pub(crate) fn best_through_segment(
     asked: Asked,
     ways: impl IntoIterator<Item = Option<Vec<SegmentRound>>>,
 ) -> Option<usize> {
-    let terrain = CostModel::of(shape);
+    let model = CostModel::of(shape);
     let ns = |(place, rounds): (usize, Option<Vec<SegmentRound>>)| {
-        Some((place, terrain.through_segment_ns(&rounds?)))
+        Some((place, model.through_segment_ns(&rounds?)))
     };
     let (best, best_ns) =
         ways.into_iter().enumerate().filter_map(ns).min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let by_messages =
-        with_ways!(operation, W => terrain.best::<W>(asked).map(|(_, effort)| effort), else None);
-    by_messages.is_none_or(|effort| best_ns <= terrain.ns(effort)).then_some(best)
+    let by_messages = with_ways!(operation, W => model.best::<W>(asked).map(|(_, cost)| cost), else None);
+    by_messages.is_none_or(|cost| best_ns <= model.ns(cost)).then_some(best)
 }
 
 /// Up to which lengths operations of two ranks in which one gives something are one message; none where they
@@ -251,10 +250,10 @@ mod tests {
     fn on_shared_cores_rounds_are_saved() {
         for size in [4, 8, 32, 128] {
             let shape = shape(size).on(Cores::Shared);
-            assert_eq!(choose::<Barrier>(&shape, Asked::bytes(0)), Barrier::Hub, "{size} ranks");
+            assert_eq!(choose::<Barrier>(&shape, Asked::bytes(0)), Barrier::GatherBroadcast, "{size} ranks");
             assert_eq!(
                 choose::<Allreduce>(&shape, Asked::elements(8, ORDERED)),
-                Allreduce::Hub,
+                Allreduce::GatherBroadcast,
                 "{size} ranks"
             );
         }

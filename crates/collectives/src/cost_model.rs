@@ -51,8 +51,8 @@ impl Mul<f64> for PredictedCost {
 }
 
 impl Sum for PredictedCost {
-    fn sum<I: Iterator<Item = PredictedCost>>(efforts: I) -> PredictedCost {
-        efforts.fold(PredictedCost::default(), PredictedCost::add)
+    fn sum<I: Iterator<Item = PredictedCost>>(summands: I) -> PredictedCost {
+        summands.fold(PredictedCost::default(), PredictedCost::add)
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct CostModel<'a> {
     /// Ranks of a node.
     together: u32,
     /// The parts of nodes that count, from wide to narrow.
-    tiers: [Option<ModelLevel<'a>>; TIERS],
+    model_levels: [Option<ModelLevel<'a>>; MODEL_LEVELS],
     cores: Cores,
     seating: RankPlacement,
     /// Ranks of the smallest and of the largest of the widest parts; nothing where all have as many.
@@ -95,12 +95,12 @@ enum RankPlacement {
 impl<'a> CostModel<'a> {
     pub(crate) fn of(shape: &'a Shape) -> CostModel<'a> {
         let (costs, size, together) = (shape.costs(), shape.size(), shape.ranks_of_node());
-        let mut tiers = [None; TIERS];
+        let mut model_levels = [None; MODEL_LEVELS];
         let seating = match shape.hierarchy() {
             Some(hierarchy) => {
                 let inner = hierarchy.kinds().filter(|(border, _)| *border != HierarchyLevel::Node);
-                for (tier, (border, parts)) in tiers.iter_mut().zip(inner) {
-                    *tier = Some(ModelLevel { together: size.div_ceil(parts), link: costs.over(border) });
+                for (level, (border, parts)) in model_levels.iter_mut().zip(inner) {
+                    *level = Some(ModelLevel { together: size.div_ceil(parts), link: costs.over(border) });
                 }
                 match hierarchy.parts() {
                     parts if parts == size => RankPlacement::Plain,
@@ -109,13 +109,14 @@ impl<'a> CostModel<'a> {
                 }
             }
             None => {
-                tiers[0] = shape.apart().map(|border| ModelLevel { together: 1, link: costs.over(border) });
+                model_levels[0] =
+                    shape.apart().map(|border| ModelLevel { together: 1, link: costs.over(border) });
                 RankPlacement::Plain
             }
         };
         let sizes = shape.hierarchy().map(|hierarchy| (hierarchy.smallest_part(), hierarchy.largest_part()));
         let uneven = sizes.filter(|(smallest, largest)| smallest < largest);
-        CostModel { costs, size, together, tiers, cores: shape.cores(), seating, uneven, beside: 1 }
+        CostModel { costs, size, together, model_levels, cores: shape.cores(), seating, uneven, beside: 1 }
     }
 
     /// Whether there are several nodes.
@@ -124,14 +125,14 @@ impl<'a> CostModel<'a> {
     }
 
     /// The parts of nodes that count, from wide to narrow.
-    fn tiers(&self) -> impl Iterator<Item = ModelLevel<'a>> + use<'a> {
-        self.tiers.into_iter().flatten()
+    fn model_levels(&self) -> impl Iterator<Item = ModelLevel<'a>> + use<'a> {
+        self.model_levels.into_iter().flatten()
     }
 
     /// Ranks of one of the widest parts, as the mean of all.
     fn ranks_of_part(&self) -> u32 {
-        let widest = if self.has_nodes() { None } else { self.tiers[0] };
-        widest.map_or(self.together, |tier| tier.together)
+        let widest = if self.has_nodes() { None } else { self.model_levels[0] };
+        widest.map_or(self.together, |level| level.together)
     }
 
     /// Ranks of the smallest and of the largest of the widest parts.
@@ -147,80 +148,80 @@ impl<'a> CostModel<'a> {
     /// The ranks of one of the widest parts, where that part has `size` ranks; their numbers are in the order
     /// of their places.
     fn within_part_of(&self, size: u32) -> CostModel<'a> {
-        let mut tiers = self.tiers;
+        let mut model_levels = self.model_levels;
         if !self.has_nodes() {
-            tiers.rotate_left(1);
-            tiers[TIERS - 1] = None;
+            model_levels.rotate_left(1);
+            model_levels[MODEL_LEVELS - 1] = None;
         }
-        let seating = if tiers[0].is_some_and(|tier| tier.together < size) {
+        let seating = if model_levels[0].is_some_and(|level| level.together < size) {
             RankPlacement::InOrder
         } else {
             RankPlacement::Plain
         };
-        CostModel { size, together: size, tiers, seating, uneven: None, ..*self }
+        CostModel { size, together: size, model_levels, seating, uneven: None, ..*self }
     }
 
     /// One rank of each of the widest parts.
     fn between(&self) -> CostModel<'a> {
         let size = self.size.div_ceil(self.ranks_of_part());
-        let mut tiers = [None; TIERS];
+        let mut model_levels = [None; MODEL_LEVELS];
         let mut together = 1;
         if !self.has_nodes() {
-            tiers[0] = self.tiers[0].map(|tier| ModelLevel { together: 1, ..tier });
+            model_levels[0] = self.model_levels[0].map(|level| ModelLevel { together: 1, ..level });
             together = size;
         }
-        CostModel { size, together, tiers, seating: RankPlacement::Plain, uneven: None, ..*self }
+        CostModel { size, together, model_levels, seating: RankPlacement::Plain, uneven: None, ..*self }
     }
 
     /// The way that takes least.
     pub(crate) fn best<W: Algorithm>(&self, asked: Asked) -> Option<(W, PredictedCost)> {
         let mut best: Option<(W, PredictedCost, f64)> = None;
         for &way in W::ALL {
-            let Some(effort) = way.effort(self, asked) else { continue };
-            let ns = self.ns(effort);
+            let Some(cost) = way.cost(self, asked) else { continue };
+            let ns = self.ns(cost);
             // Formulas are of the root at the first place. From any other a tree without parts crosses them
             // more often, and by parts it does not; so of two that take the same, that is the better one.
             let is_better = |best: f64| {
                 ns < best || ns <= best * ALIKE && self.seating != RankPlacement::Plain && way.goes_by_parts()
             };
             if best.as_ref().is_none_or(|best| is_better(best.2)) {
-                best = Some((way, effort, ns));
+                best = Some((way, cost, ns));
             }
         }
-        best.map(|(way, effort, _)| (way, effort))
+        best.map(|(way, cost, _)| (way, cost))
     }
 
     /// What the best way takes in each of the widest parts at a time.
     fn in_each_part<W: Algorithm>(&self, asked: Asked) -> PredictedCost {
-        let effort = self.within().best::<W>(asked).map(|(_, effort)| effort).unwrap_or_default();
-        PredictedCost { work: effort.work * f64::from(self.size.div_ceil(self.ranks_of_part())), ..effort }
+        let cost = self.within().best::<W>(asked).map(|(_, cost)| cost).unwrap_or_default();
+        PredictedCost { work: cost.work * f64::from(self.size.div_ceil(self.ranks_of_part())), ..cost }
     }
 
     /// What the best way takes among one rank of each.
     fn among_parts<W: Algorithm>(&self, asked: Asked) -> PredictedCost {
-        self.between().best::<W>(asked).map(|(_, effort)| effort).unwrap_or_default()
+        self.between().best::<W>(asked).map(|(_, cost)| cost).unwrap_or_default()
     }
 
     fn has_own_cores(&self) -> bool {
         self.cores == Cores::Own || self.together <= SHARED_CORES
     }
 
-    /// The time of an effort.
-    pub(crate) fn ns(&self, effort: PredictedCost) -> f64 {
+    /// The time of a cost.
+    pub(crate) fn ns(&self, cost: PredictedCost) -> f64 {
         if self.has_own_cores() {
-            return effort.path;
+            return cost.path;
         }
         let share = f64::from(self.together) / f64::from(self.size);
         // All begin, and all go on after each wait.
-        let turns = (effort.waits + 1.0) * f64::from(self.together);
-        (turns * self.costs.turn_ns + effort.work * share) / f64::from(SHARED_CORES) + effort.path / 2.0
+        let turns = (cost.waits + 1.0) * f64::from(self.together);
+        (turns * self.costs.turn_ns + cost.work * share) / f64::from(SHARED_CORES) + cost.path / 2.0
     }
 
     pub(crate) fn barrier(&self, way: Barrier, _: Asked) -> Option<PredictedCost> {
         Some(match way {
             Barrier::Dissemination => self.levels().map(|level| self.everybody(0, 1u32 << level)).sum(),
             Barrier::EachToAll => self.each_to_all(0),
-            Barrier::Hub => self.fan(0) + self.fan(0).without_wait(),
+            Barrier::GatherBroadcast => self.fan(0) + self.fan(0).without_wait(),
             Barrier::ByNode if self.seating == RankPlacement::Plain => return None,
             Barrier::ByNode => {
                 let tree = self.within().tree(0, 0.0);
@@ -370,14 +371,14 @@ impl<'a> CostModel<'a> {
             }
             Allreduce::RecursiveDoubling => {
                 let round = |level: u32| self.pairs(bytes, 1 << level) + self.all_do(combine);
-                (0..core).map(round).sum::<PredictedCost>() + self.guests(bytes) + self.copies(bytes)
+                (0..core).map(round).sum::<PredictedCost>() + self.extras(bytes) + self.copies(bytes)
             }
             Allreduce::Rabenseifner => {
                 let round = |level: u32| {
                     let slice = bytes >> (core - level);
                     self.pairs(slice, 1 << level) * 2.0 + self.all_do(self.costs.combine.of_ns(slice))
                 };
-                (0..core).map(round).sum::<PredictedCost>() + self.guests(bytes)
+                (0..core).map(round).sum::<PredictedCost>() + self.extras(bytes)
             }
             Allreduce::Ring => {
                 let slice = self.slice(bytes);
@@ -386,12 +387,12 @@ impl<'a> CostModel<'a> {
             Allreduce::EachToAll => {
                 self.each_to_all(bytes) + self.all_do(combine * others) + self.copies(bytes)
             }
-            Allreduce::Hub => {
+            Allreduce::GatherBroadcast => {
                 // Meanwhile other cores have nothing to do.
                 let cores = f64::from(SHARED_CORES.min(self.size));
-                let at_hub =
+                let at_root =
                     PredictedCost { path: combine * others, work: combine * others * cores, waits: 0.0 };
-                self.fan(bytes) + at_hub + self.fan(bytes).without_wait()
+                self.fan(bytes) + at_root + self.fan(bytes).without_wait()
             }
             Allreduce::Gathering => self.doubling(bytes) + self.all_do(combine * others) + self.copies(bytes),
         })
@@ -431,6 +432,6 @@ impl PredictedCost {
 }
 
 /// The kinds of parts that a node has.
-const TIERS: usize = 3;
+const MODEL_LEVELS: usize = 3;
 /// What differs by less is taken for the same.
 const ALIKE: f64 = 1.001;

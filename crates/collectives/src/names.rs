@@ -18,7 +18,7 @@ pub(crate) trait Algorithm: Copy + PartialEq + 'static {
     fn name(self) -> &'static str;
 
     /// What it takes; `None` where it does not serve.
-    fn effort(self, terrain: &CostModel<'_>, asked: Asked) -> Option<PredictedCost>;
+    fn cost(self, model: &CostModel<'_>, asked: Asked) -> Option<PredictedCost>;
 
     /// The one that was asked for.
     fn forced(forced: &Forced) -> Option<Self>;
@@ -106,8 +106,8 @@ macro_rules! named {
                 }
             }
 
-            fn effort(self, terrain: &CostModel<'_>, asked: Asked) -> Option<PredictedCost> {
-                terrain.$operation(self, asked)
+            fn cost(self, model: &CostModel<'_>, asked: Asked) -> Option<PredictedCost> {
+                model.$operation(self, asked)
             }
 
             fn forced(forced: &Forced) -> Option<$way> {
@@ -126,7 +126,7 @@ named!(
     barrier,
     Dissemination = "dissemination",
     EachToAll = "each-to-all",
-    Hub = "hub",
+    GatherBroadcast = "gather-broadcast",
     ByNode = "by-node"
 );
 named!(
@@ -169,7 +169,7 @@ named!(
     Rabenseifner = "rabenseifner",
     Ring = "ring",
     EachToAll = "each-to-all",
-    Hub = "hub",
+    GatherBroadcast = "gather-broadcast",
     Circulant = "circulant",
     ByNode = "by-node",
     ByNodeInSlices = "by-node-in-slices",
@@ -364,7 +364,7 @@ mod tests {
         assert!(told("scan:ring").contains("for \"scan\", but for barrier, bcast, "));
         assert_eq!(
             told("barrier:ring"),
-            "barrier has no algorithm \"ring\"; it has dissemination, each-to-all, hub, by-node"
+            "barrier has no algorithm \"ring\"; it has dissemination, each-to-all, gather-broadcast, by-node"
         );
     }
 }

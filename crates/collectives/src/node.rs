@@ -141,7 +141,8 @@ impl CollectiveProgress {
     }
 }
 
-/// One operation through the segment. This member has consumed all of its numbers when the visit is dropped.
+/// One operation through the segment. This member has consumed all of its numbers when the operation is
+/// dropped.
 pub struct SegmentOperation<'a, M: SegmentMember> {
     of: M,
     turn: &'a mut SegmentState,
@@ -536,8 +537,8 @@ pub fn finds_room(
 #[inline(always)]
 #[must_use]
 pub fn is_turn_due(number: u32) -> bool {
-    number.is_multiple_of(VISITS_PER_TURN)
+    number.is_multiple_of(OPERATIONS_PER_TURN)
 }
 
 /// A program whose operations all go through segments makes a turn of progress for each so many of them.
-const VISITS_PER_TURN: u32 = 32;
+const OPERATIONS_PER_TURN: u32 = 32;

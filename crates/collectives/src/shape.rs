@@ -225,38 +225,41 @@ impl Shape {
     }
 }
 
-/// The largest power of two of ranks. The ranks beyond it are the guests of others: each of the first pairs
-/// of ranks acts as one, for which the odd rank speaks. So numbers in the core are in the order of the ranks.
+/// The largest power of two of ranks. The first `extras` pairs of ranks each act as one member of the core:
+/// the odd rank speaks for both, the even rank is its extra rank. So numbers in the core are in the order of
+/// the ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Core {
+    /// Members of the core.
     pub size: u32,
-    pub guests: u32,
+    /// Extra ranks, which are in no round of the core.
+    pub extras: u32,
 }
 
 /// What a rank is to the core.
 pub(crate) enum Part {
-    /// Gives its contribution to that rank and gets the result from it.
-    Guest(Rank),
-    /// Has that number in the core, and perhaps a guest.
+    /// Sends its contribution to that rank and receives the result from it.
+    Extra(Rank),
+    /// Has that number in the core, and perhaps an extra rank.
     Member(u32, Option<Rank>),
 }
 
 impl Core {
     pub(crate) fn new(ranks: u32) -> Core {
         let size = 1 << ranks.ilog2();
-        Core { size, guests: ranks - size }
+        Core { size, extras: ranks - size }
     }
 
     pub(crate) fn part(self, rank: Rank) -> Part {
         match rank.0 {
-            rank if rank >= 2 * self.guests => Part::Member(rank - self.guests, None),
-            rank if rank % 2 == 0 => Part::Guest(Rank(rank + 1)),
+            rank if rank >= 2 * self.extras => Part::Member(rank - self.extras, None),
+            rank if rank % 2 == 0 => Part::Extra(Rank(rank + 1)),
             rank => Part::Member(rank / 2, Some(Rank(rank - 1))),
         }
     }
 
     pub(crate) fn rank(self, number: u32) -> Rank {
-        Rank(if number < self.guests { 2 * number + 1 } else { number + self.guests })
+        Rank(if number < self.extras { 2 * number + 1 } else { number + self.extras })
     }
 }
 

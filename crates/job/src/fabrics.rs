@@ -43,9 +43,9 @@ pub use memory::{
 pub use memory::{create_segment, share_memory};
 pub(crate) use shm::same_user;
 pub use shm::{
-    CollectiveSegment, CollectiveSegments, Common, Effort, FailureLog, FailureLogWriter, LivenessDescriptor,
-    LivenessDescriptors, MemoryCard, NoSignals, OfferedMemory, PeerMemory, SharedHeap, WaitState, WaitStates,
-    WaitStatesReader, Ways, anew, be_prompt, memfd_refusal, second_cache_bytes,
+    CollectiveSegment, CollectiveSegments, Common, FailureLog, FailureLogWriter, LivenessDescriptor,
+    LivenessDescriptors, MemoryCard, NoSignals, OfferedMemory, PeerMemory, SharedHeap, Thoroughness,
+    WaitState, WaitStates, WaitStatesReader, Ways, anew, be_prompt, memfd_refusal, second_cache_bytes,
 };
 use tcp::{Settings as TcpSettings, SleepWatch as TcpLookout, Tcp};
 
@@ -226,11 +226,11 @@ pub fn survey_libfabric(config: &Config) -> Result<LibfabricSurvey> {
     LibfabricSurvey::make(&cards::settings(config, 0, 1)).map_err(|error| refused("libfabric", &error.what))
 }
 
-fn measure(config: &Config, segment: OwnedFd, seat: u32, effort: Effort) -> Result<Measured> {
+fn measure(config: &Config, segment: OwnedFd, seat: u32, thoroughness: Thoroughness) -> Result<Measured> {
     let segment = Segment::adopt(segment, 2).map_err(|error| segment_refused(&error))?;
     let settings = ShmSettings { pull: config.pull, ..ShmSettings::default() };
     let shm::Measured { hand_over_ns, copied, pulled } =
-        shm::measure(segment, seat, settings, effort, MEASURING_PATIENCE)?;
+        shm::measure(segment, seat, settings, thoroughness, MEASURING_PATIENCE)?;
     Ok(Measured { hand_over_ns, copied, pulled })
 }
 

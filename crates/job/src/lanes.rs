@@ -4,7 +4,7 @@ use fabric::Fabric;
 
 use crate::constants::Constants;
 use crate::error::{Class, Error, Result};
-pub use crate::fabrics::Effort;
+pub use crate::fabrics::Thoroughness;
 use crate::fabrics::{Fabrics, Lane};
 
 /// The lane to one process.

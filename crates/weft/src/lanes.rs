@@ -11,7 +11,7 @@ use messaging::Rank;
 
 use crate::communicator::Communicator;
 use crate::process::Process;
-pub use job::lanes::{Effort, LaneAccount, Large, Measured};
+pub use job::lanes::{LaneAccount, Large, Measured, Thoroughness};
 
 impl Process {
     /// The lane to a process that was spoken to; none to others, since a lane is chosen at the first message.
@@ -40,12 +40,17 @@ impl Process {
 ///
 /// # Errors
 /// What kept them from it.
-pub fn measure(world: &Communicator, other: Rank, config: &Config, effort: Effort) -> Result<Measured> {
+pub fn measure(
+    world: &Communicator,
+    other: Rank,
+    config: &Config,
+    thoroughness: Thoroughness,
+) -> Result<Measured> {
     match world.rank() {
-        Rank(0) => fabrics::measure_first(config, effort, |card| world.send(&card, other, TAG)),
+        Rank(0) => fabrics::measure_first(config, thoroughness, |card| world.send(&card, other, TAG)),
         _ => {
             let (card, _) = world.receive::<u8>(Rank(0), TAG)?;
-            fabrics::measure_second(config, effort, &card)
+            fabrics::measure_second(config, thoroughness, &card)
         }
     }
 }

@@ -78,7 +78,7 @@ pub use crate::{
     handout::{HandoutError, Offer, fetch},
     heap::{NoBlock, SharedHeap},
     liveness::{LivenessDescriptor, LivenessDescriptors},
-    measure::{Effort, Measured, measure},
+    measure::{Measured, Thoroughness, measure},
     segment::{Segment, SegmentError},
     shm::explain::{Explained, PullExplained},
     shm::{Settings, Shm, ShmLane},

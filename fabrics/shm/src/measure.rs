@@ -27,21 +27,21 @@ pub struct Measured {
 
 /// How long to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effort {
+pub enum Thoroughness {
     /// For a person who waits for it: some tenths of a second.
     Thorough,
     /// For a job that is about to start: some milliseconds.
     Quick,
 }
 
-impl Effort {
+impl Thoroughness {
     /// By how much the least there is to do is multiplied. Tests want the outcome and not the numbers; two
     /// threads of theirs on one cpu take long for each turn.
     fn times(self) -> usize {
         match self {
             _ if cfg!(test) => 1,
-            Effort::Thorough => 32,
-            Effort::Quick => 2,
+            Thoroughness::Thorough => 32,
+            Thoroughness::Quick => 2,
         }
     }
 }
@@ -56,13 +56,13 @@ pub fn measure(
     segment: Segment,
     process_slot: u32,
     settings: Settings,
-    effort: Effort,
+    thoroughness: Thoroughness,
     patience: Duration,
 ) -> Result<Measured, FabricError> {
     let mut end = MeasuredEnd::open(segment, process_slot, settings, patience)?;
     let turns = |bytes: usize| {
-        let most = SMALL_TURNS * effort.times();
-        (TURN_BYTES * effort.times() / bytes.max(1)).clamp(4 * BLOCK_TURNS, most)
+        let most = SMALL_TURNS * thoroughness.times();
+        (TURN_BYTES * thoroughness.times() / bytes.max(1)).clamp(4 * BLOCK_TURNS, most)
     };
     let hand_over_ns = end.exchange(0, turns(0))?;
     let mut copied = Vec::new();
@@ -282,12 +282,12 @@ fn quartile(mut times: Vec<f64>) -> f64 {
 /// Sizes around which a message may go either way.
 const COPIED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 const PULLED_BYTES: [usize; 6] = [2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
-/// Turns of short messages, at the least effort.
+/// Turns of short messages, at the least thoroughness.
 const SMALL_TURNS: usize = 640;
 const WARMUP_TURNS: usize = 200;
 /// A block is short enough that many of them are undisturbed.
 const BLOCK_TURNS: usize = 20;
-/// Bytes that are moved for each size, at the least effort.
+/// Bytes that are moved for each size, at the least thoroughness.
 const TURN_BYTES: usize = 1 << 20;
 const TRIES_PER_YIELD: u32 = 4096;
 const EVENTS: usize = 16;
@@ -308,7 +308,9 @@ mod tests {
             [0, 1]
                 .map(|process_slot| {
                     let segment = segment.clone();
-                    scope.spawn(move || measure(segment, process_slot, settings, Effort::Quick, PATIENCE))
+                    scope.spawn(move || {
+                        measure(segment, process_slot, settings, Thoroughness::Quick, PATIENCE)
+                    })
                 })
                 .map(|end| end.join().unwrap().unwrap())
         })
@@ -336,7 +338,8 @@ mod tests {
     #[test]
     fn nobody_on_the_other_process_slot_is_an_error() {
         let error =
-            measure(segment(), 0, Settings::default(), Effort::Quick, Duration::from_millis(50)).unwrap_err();
+            measure(segment(), 0, Settings::default(), Thoroughness::Quick, Duration::from_millis(50))
+                .unwrap_err();
         assert_eq!(error.fault, Fault::Died);
         assert!(error.what.contains("receiving"), "{error}");
     }

@@ -93,7 +93,7 @@ const CONSTANTS: &[(&str, &[(&str, &str)])] = &[
             (SLOTS, "SLOT_BYTES_MAX"),
             (SLOTS, "MEMBERS_MAX"),
             (SLOTS, "DEPTH"),
-            ("crates/collectives/src/hub.rs", "COMBINED_BY_ALL_BYTES_MAX"),
+            ("crates/collectives/src/combining.rs", "COMBINED_BY_ALL_BYTES_MAX"),
             ("crates/collectives/src/node/plan.rs", "ROOM_BYTES"),
             ("crates/collectives/src/node/tree.rs", "TREE_FROM"),
             (CHUNKING, "PIECE_BYTES_MIN"),

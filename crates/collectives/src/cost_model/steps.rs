@@ -1,8 +1,8 @@
 //! What single steps of schedules cost: a message, an exchange, a tree, a ring.
 
 use super::{CostModel, ModelLevel, PredictedCost, RankPlacement};
+use crate::combining::COMBINED_BY_ALL_BYTES_MAX;
 use crate::costs::{Link, Work};
-use crate::hub::COMBINED_BY_ALL_BYTES_MAX;
 use crate::shape::log2;
 
 impl<'a> CostModel<'a> {
@@ -39,28 +39,28 @@ impl<'a> CostModel<'a> {
 
     /// The link that the farthest ranks of a node have between them.
     pub(super) fn near(&self) -> &'a Link {
-        self.tiers[0].map_or(&self.costs.node, |tier| tier.link)
+        self.model_levels[0].map_or(&self.costs.node, |level| level.link)
     }
 
     /// The link between ranks of a node that are so far apart, counted from the beginning of each part.
     fn near_at(&self, distance: u32) -> &'a Link {
         let is_apart =
-            |tier: &ModelLevel<'a>| tier.together <= distance || self.seating == RankPlacement::Mixed;
-        self.tiers().find(is_apart).map_or(&self.costs.node, |tier| tier.link)
+            |level: &ModelLevel<'a>| level.together <= distance || self.seating == RankPlacement::Mixed;
+        self.model_levels().find(is_apart).map_or(&self.costs.node, |level| level.link)
     }
 
     /// The widest link of those between all ranks of a node and those whose number differs in one bit.
     fn near_of_pairs(&self, bit: u32) -> &'a Link {
-        let is_apart = |tier: &ModelLevel<'a>| {
-            tier.together <= bit || !tier.together.is_power_of_two() || self.seating == RankPlacement::Mixed
+        let is_apart = |level: &ModelLevel<'a>| {
+            level.together <= bit || !level.together.is_power_of_two() || self.seating == RankPlacement::Mixed
         };
-        self.tiers().find(is_apart).map_or(&self.costs.node, |tier| tier.link)
+        self.model_levels().find(is_apart).map_or(&self.costs.node, |level| level.link)
     }
 
     /// How many other ranks of a node a rank has over which link.
     fn others_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
-        let (tiers, costs) = (self.tiers, self.costs);
-        let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
+        let (model_levels, costs) = (self.model_levels, self.costs);
+        let links = model_levels.into_iter().flatten().map(|level| (level.together, level.link));
         let links = links.chain([(1, &costs.node)]);
         links.scan(self.together, |wider, (of_part, link)| {
             let others = *wider - of_part.min(*wider);
@@ -72,8 +72,8 @@ impl<'a> CostModel<'a> {
     /// How often the way from the first rank of a node to the last one, along all others, goes over which
     /// link.
     fn hops_near(&self) -> impl Iterator<Item = (f64, &'a Link)> + use<'a> {
-        let (tiers, costs, together) = (self.tiers, self.costs, self.together);
-        let links = tiers.into_iter().flatten().map(|tier| (tier.together, tier.link));
+        let (model_levels, costs, together) = (self.model_levels, self.costs, self.together);
+        let links = model_levels.into_iter().flatten().map(|level| (level.together, level.link));
         let links = links.chain([(1, &costs.node)]);
         links.scan(1, move |wider, (of_part, link)| {
             let parts = together.div_ceil(of_part).max(*wider);
@@ -366,7 +366,7 @@ impl<'a> CostModel<'a> {
     }
 
     /// The ranks beyond a power of two give what they have, and get the result.
-    pub(super) fn guests(&self, bytes: usize) -> PredictedCost {
+    pub(super) fn extras(&self, bytes: usize) -> PredictedCost {
         if self.size.is_power_of_two() {
             return PredictedCost::default();
         }
@@ -374,9 +374,9 @@ impl<'a> CostModel<'a> {
         let core = 1 << self.size.ilog2();
         // Where they are few, the others' first rounds hide that some begin later.
         let ways = if (self.size - core) * 4 <= core { 1.0 } else { 2.0 };
-        let guests = f64::from(self.size - core);
+        let extras = f64::from(self.size - core);
         let path = ways * self.message(bytes, 1) + combine;
-        PredictedCost { path, work: (2.0 * self.handling(bytes) + combine) * guests, waits: 2.0 }
+        PredictedCost { path, work: (2.0 * self.handling(bytes) + combine) * extras, waits: 2.0 }
     }
 
     /// Everybody copies so many bytes.

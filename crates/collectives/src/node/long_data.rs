@@ -109,7 +109,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         if plan.hears == Sources::Lower && lengths.gets == 0 {
             output.write_at(0, own);
         }
-        let room = passage.visit.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
+        let room = passage.operation.turn.room.take().unwrap_or_else(|| Heap::new(ROOM_BYTES));
         let operands = sum.of_two(plan.here);
         let strip_bytes = whole(STRIP_BYTES, lengths.element_bytes);
         let strips = Strips { own, is_loaded, operands, room: &room, strip_bytes };

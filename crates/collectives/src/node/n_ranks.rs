@@ -19,7 +19,7 @@ use crate::memory::reading;
 
 /// One operation, until this member is through with all its numbers.
 struct ChunkedOperation<'v, 'a, 'p, M: SegmentMember> {
-    visit: &'v mut SegmentOperation<'a, M>,
+    operation: &'v mut SegmentOperation<'a, M>,
     plan: SegmentPlan<'p>,
     /// The first number, how many there are, and how many were begun.
     first: u32,
@@ -50,7 +50,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         let several = ChunkedOperation::begin(self, *plan, turns * pieces)?;
         match plan.then {
             Use::Combined(sum @ Order::UpTree(_)) => {
-                several.sum_at_root(own, sum, piece_bytes, output, combining)
+                several.sum_at_root_in_chunks(own, sum, piece_bytes, output, combining)
             }
             Use::Combined(sum) => several.sum_up(own, sum, piece_bytes, output, combining),
             Use::Nothing | Use::Taken | Use::Placed => several.hand_out(own, piece_bytes, output),
@@ -58,7 +58,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     }
 
     /// Does a sum of one chunk for all, which one member combines.
-    pub(super) fn carry_by_hub(
+    pub(super) fn carry_by_gather_broadcast(
         &mut self,
         plan: &SegmentPlan<'_>,
         input: Payload<'static>,
@@ -67,13 +67,13 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     ) -> Result<()> {
         let Use::Combined(sum) = plan.then else { return Ok(()) };
         let own = own_part(plan, input, output);
-        ChunkedOperation::begin(self, *plan, 2)?.sum_at_hub(own, sum, output, combining)
+        ChunkedOperation::begin(self, *plan, 2)?.sum_at_root(own, sum, output, combining)
     }
 }
 
 impl SegmentPlan<'_> {
-    /// What members do in a [sum that one of them makes](SegmentOperation::carry_by_hub).
-    pub(super) fn rounds_by_hub(&self) -> [SegmentRound; 2] {
+    /// What members do in a [sum that one of them makes](SegmentOperation::carry_by_gather_broadcast).
+    pub(super) fn rounds_by_gather_broadcast(&self) -> [SegmentRound; 2] {
         let (round, others) = (self.round(), self.size - 1);
         let handed_out = SegmentRound { givers: 1, hearers: others, hears: 1, combines: false, ..round };
         [SegmentRound { givers: others, hearers: 1, ..round }, handed_out]
@@ -97,14 +97,14 @@ impl SegmentPlan<'_> {
 
 impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     fn begin(
-        visit: &'v mut SegmentOperation<'a, M>,
+        operation: &'v mut SegmentOperation<'a, M>,
         plan: SegmentPlan<'p>,
         numbers: u32,
     ) -> Result<ChunkedOperation<'v, 'a, 'p, M>> {
-        visit.begin_pieces(Ring::Short, numbers, plan.gives)?;
-        let (first, told_bytes) = (visit.number, plan.own().bytes as u32);
+        operation.begin_pieces(Ring::Short, numbers, plan.gives)?;
+        let (first, told_bytes) = (operation.number, plan.own().bytes as u32);
         let (begun, mark, mismatch, is_over) = (0, 0, None, false);
-        Ok(ChunkedOperation { visit, plan, first, numbers, begun, told_bytes, mark, mismatch, is_over })
+        Ok(ChunkedOperation { operation, plan, first, numbers, begun, told_bytes, mark, mismatch, is_over })
     }
 
     /// Each who gives hands its block to those who hear it, a chunk in each turn.
@@ -120,7 +120,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
                 let place = self.plan.place(from) + at;
                 self.segment().read_chunk(chunk(from, number), 0..bytes, |data| output.write_at(place, data));
             }
-            self.visit.of.leave(number);
+            self.operation.of.leave(number);
         }
         self.end()
     }
@@ -144,7 +144,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
                 break;
             }
             let result = self.combine_slice(number, piece, slice.clone(), sum, &room, combining);
-            self.visit.of.leave(number);
+            self.operation.of.leave(number);
             let number = self.turn(result)?;
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
                 let theirs = slices.of(piece.bytes(), from);
@@ -153,53 +153,53 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
                     .read_chunk(chunk(from, number), 0..theirs.len(), |data| output.write_at(place, data));
             }
             output.write_at(at + slice.start, result);
-            self.visit.of.leave(number);
+            self.operation.of.leave(number);
         }
-        self.visit.turn.long_room = Some(room);
+        self.operation.turn.long_room = Some(room);
         self.end()
     }
 
     /// One combines what all have, and then hands it to all: the others wait for it alone, and only once. In
     /// both turns all tell of something, also who gives nothing: who takes this for a longer operation waits
     /// for that.
-    fn sum_at_hub(
+    fn sum_at_root(
         mut self,
         own: Payload<'static>,
         sum: Order,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
-        let (is_hub, bytes) = (self.plan.here == HUB, own.bytes());
-        let number = self.half(is_hub, if is_hub { Payload::EMPTY } else { own })?;
+        let (is_root, bytes) = (self.plan.here == ROOT, own.bytes());
+        let number = self.half(is_root, if is_root { Payload::EMPTY } else { own })?;
         let is_told = self.mismatch.is_some();
-        let room = is_hub.then(|| self.take_room(self.plan.size as usize * bytes));
+        let room = is_root.then(|| self.take_room(self.plan.size as usize * bytes));
         let result = match &room {
             Some(room) if !is_told => self.combine_slice(number, own, 0..bytes, sum, room, combining),
             _ => Payload::EMPTY,
         };
-        self.visit.of.leave(number);
+        self.operation.of.leave(number);
         if !is_told {
-            let number = self.half(!is_hub, result)?;
-            if is_hub {
+            let number = self.half(!is_root, result)?;
+            if is_root {
                 output.write_at(0, result);
             } else if self.mismatch.is_none() {
                 // It has heard all others.
-                self.visit.turn.credit.heard_before(self.first);
-                self.segment().read_chunk(chunk(HUB, number), 0..bytes, |data| output.write_at(0, data));
+                self.operation.turn.credit.heard_before(self.first);
+                self.segment().read_chunk(chunk(ROOT, number), 0..bytes, |data| output.write_at(0, data));
             } else {
                 self.count_as_others();
             }
-            self.visit.of.leave(number);
+            self.operation.of.leave(number);
         }
         // Where it is longer for others, all wait for all.
         (self.plan.hears, self.mark) = (Sources::Others, 0);
         if let Some(room) = room {
-            self.visit.turn.long_room = Some(room);
+            self.operation.turn.long_room = Some(room);
         }
         self.end()
     }
 
-    /// The hub has told of no sum, and may not have told how many numbers there are for those who have more
+    /// The root has told of no sum, and may not have told how many numbers there are for those who have more
     /// to do: all have said so in the first one. Whose slot is not there any more has gone on, and is in no
     /// operation with this member.
     #[cold]
@@ -216,16 +216,16 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     /// The next number, in which this member gives something to one that hears, or hears those who give and
     /// gives nothing.
     fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
-        let is_hub = self.plan.here == HUB;
+        let is_root = self.plan.here == ROOT;
         (self.plan.hears, self.mark) = match hears {
-            true => (if is_hub { Sources::Others } else { Sources::One(HUB) }, NOTHING),
+            true => (if is_root { Sources::Others } else { Sources::One(ROOT) }, NOTHING),
             false => (Sources::Nobody, 0),
         };
         self.turn(piece)
     }
 
     /// The root combines what all have, a chunk in each turn.
-    fn sum_at_root(
+    fn sum_at_root_in_chunks(
         mut self,
         own: Payload<'static>,
         sum: Order,
@@ -243,17 +243,17 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
                 output
                     .write_at(at, self.combine_slice(number, piece, 0..piece.bytes(), sum, room, combining));
             }
-            self.visit.of.leave(number);
+            self.operation.of.leave(number);
         }
         if let Some(room) = room {
-            self.visit.turn.long_room = Some(room);
+            self.operation.turn.long_room = Some(room);
         }
         self.end()
     }
 
     /// Where contributions are combined.
     fn take_room(&mut self, bytes: usize) -> Heap {
-        let room = self.visit.turn.long_room.take();
+        let room = self.operation.turn.long_room.take();
         room.filter(|room| bytes <= room.payload().bytes()).unwrap_or_else(|| Heap::new(bytes))
     }
 
@@ -300,10 +300,10 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     /// The next number: gives a chunk, if this member gives, and waits until those are there that it hears.
     fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
         let number = self.first.wrapping_add(self.begun);
-        self.visit.number = number;
-        self.visit.turn.credit.begin_up_to(number);
+        self.operation.number = number;
+        self.operation.turn.credit.begin_up_to(number);
         if is_turn_due(number) && self.begun > 0 {
-            self.visit.of.progress();
+            self.operation.of.progress();
         }
         self.begun += 1;
         let turned = self.give_and_hear(number, piece);
@@ -316,14 +316,14 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             // What is empty stands in no staging buffer.
             let is_empty = piece.bytes() == 0;
             let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
-            self.visit.await_room(ahead)?;
+            self.operation.await_room(ahead)?;
             let told = [self.told_bytes, self.numbers | self.mark];
             self.segment().send_chunk(Ring::Short, number, told, [piece, Payload::EMPTY]);
             self.segment().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
         for from in self.plan.writers() {
-            self.visit.until(Some(&owes), |segment| segment.has(from.0, number))?;
+            self.operation.until(Some(&owes), |segment| segment.has(from.0, number))?;
         }
         let mut numbers = self.numbers;
         for from in self.plan.writers() {
@@ -341,9 +341,9 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         }
         self.numbers = numbers;
         match self.plan.hears {
-            Sources::Others => self.visit.turn.credit.heard_all(),
+            Sources::Others => self.operation.turn.credit.heard_all(),
             Sources::Nobody => {}
-            _ => self.visit.turn.credit.heard_one(),
+            _ => self.operation.turn.credit.heard_one(),
         }
         Ok(())
     }
@@ -355,7 +355,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     }
 
     fn segment(&self) -> &M::Slots {
-        self.visit.segment()
+        self.operation.segment()
     }
 }
 
@@ -368,12 +368,12 @@ impl<M: SegmentMember> Drop for ChunkedOperation<'_, '_, '_, M> {
         }
         while !self.is_over && self.begun < self.numbers {
             if let Ok(number) = self.turn(Payload::EMPTY) {
-                self.visit.of.leave(number);
+                self.operation.of.leave(number);
             }
         }
         let last = self.first.wrapping_add(self.numbers - 1);
-        self.visit.number = last;
-        self.visit.turn.credit.begin_up_to(last);
+        self.operation.number = last;
+        self.operation.turn.credit.begin_up_to(last);
     }
 }
 
@@ -427,7 +427,7 @@ pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
 }
 
 /// Who makes sums for all, where one does.
-const HUB: Rank = Rank(0);
+const ROOT: Rank = Rank(0);
 
 /// Longer elements go by messages.
 pub(super) const ELEMENT_BYTES_MAX: usize = STRIP_BYTES;

@@ -17,7 +17,7 @@ use super::{Fault, Result, SegmentMember, SegmentOperation, is_turn_due};
 
 /// One operation, until this member has given all and taken all.
 pub(super) struct PipelinedTransfer<'v, 'a, M: SegmentMember> {
-    pub(super) visit: &'v mut SegmentOperation<'a, M>,
+    pub(super) operation: &'v mut SegmentOperation<'a, M>,
     other: Rank,
     lengths: TransferLengths,
     ring: Ring,
@@ -47,20 +47,20 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// longer than to do all the rest of what a chunk needs beside its copy.
     #[inline(always)]
     pub(super) fn begin(
-        visit: &'v mut SegmentOperation<'a, M>,
+        operation: &'v mut SegmentOperation<'a, M>,
         lengths: TransferLengths,
         mut cargo: TransferKind,
     ) -> Result<PipelinedTransfer<'v, 'a, M>> {
         let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
-        visit.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
-        let (first, other) = (visit.number, Rank(1 - visit.of.rank().0));
+        operation.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
+        let (first, other) = (operation.number, Rank(1 - operation.of.rank().0));
         // Operations of one length go there and back in turn: both members know alike.
         let is_back = LONG_FROM <= lengths.gives.max(lengths.gets) && first / giving.max(coming) % 2 == 1;
         if is_back {
             cargo.turn_back();
         }
         Ok(PipelinedTransfer {
-            visit,
+            operation,
             other,
             lengths,
             ring,
@@ -82,7 +82,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// Goes that way, which counts as tried if all goes well. Before anything is given.
     pub(super) fn go_by(&mut self, route: Option<TunedChoice>) {
         if let Some(route) = &route {
-            self.visit.decide_next(route, self.first.wrapping_add(self.giving.max(self.coming)));
+            self.operation.decide_next(route, self.first.wrapping_add(self.giving.max(self.coming)));
         }
         self.route = route;
     }
@@ -99,7 +99,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     pub(super) fn finish(&mut self, taken: ChunkHandler<'_>) -> Result<()> {
         self.go_on(self.lengths.gives, taken)?;
         if let Some(route) = self.route.take().filter(|_| self.failed.is_none()) {
-            self.visit.has_gone(route);
+            self.operation.has_gone(route);
         }
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -125,7 +125,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
                 continue;
             }
             let number = self.first.wrapping_add(self.taken);
-            while own.is_left() && !self.visit.segment().has(self.other.0, number) {
+            while own.is_left() && !self.operation.segment().has(self.other.0, number) {
                 own.write(PIECE_BYTES_MIN, output);
             }
             if is_beside {
@@ -177,12 +177,12 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         let number = self.first.wrapping_add(self.given);
         // Who only gives may never have to wait.
         if is_turn_due(number) && self.lengths.gets == 0 && self.given > 0 {
-            self.visit.of.progress();
+            self.operation.of.progress();
         }
         self.await_room()?;
         if let Some(give) = give {
             self.fetch_ahead();
-            self.visit
+            self.operation
                 .segment()
                 .fill_chunk(self.ring, number, give.bytes(), |staging_buffer| staging_buffer.hand_over(give));
         }
@@ -193,7 +193,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// Fetches the slots that are read and written next, while a chunk is copied (decisions/0005).
     #[inline(always)]
     fn fetch_ahead(&self) {
-        let segment = self.visit.segment();
+        let segment = self.operation.segment();
         if self.taken < self.coming {
             segment.prefetch(self.other.0, self.first.wrapping_add(self.taken), 0);
         }
@@ -205,7 +205,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// Says that the next chunk is there, of so many bytes in all.
     #[inline]
     fn announce(&mut self, told_bytes: usize) {
-        let segment = self.visit.segment();
+        let segment = self.operation.segment();
         segment.announce_chunk(self.first.wrapping_add(self.given), [told_bytes as u32, self.telling]);
         segment.wake();
         self.given = following(self.telling, self.given);
@@ -215,7 +215,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     #[inline]
     fn await_room(&mut self) -> Result<()> {
         let number = self.first.wrapping_add(self.given);
-        if self.visit.turn.credit.has_room_behind(number, self.ring.round(self.visit.of.size())) {
+        if self.operation.turn.credit.has_room_behind(number, self.ring.round(self.operation.of.size())) {
             return Ok(());
         }
         self.await_staging_buffer(number)
@@ -225,18 +225,18 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// and something has, it does something else.
     #[cold]
     fn await_staging_buffer(&mut self, number: u32) -> Result<()> {
-        let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.visit.of.size())));
+        let (other, least) = (self.other.0, number.wrapping_sub(self.ring.round(self.operation.of.size())));
         let (first, is_silent) = (self.first, self.lengths.gets == 0);
         let is_elsewhere = |segment: &M::Slots| is_silent && segment.has(other, first);
         let is_free = |segment: &M::Slots| !is_before(segment.consumed(other), least);
-        let awaited = self.visit.until(None, |segment| is_free(segment) || is_elsewhere(segment));
-        self.is_over = awaited.is_err() || !is_free(self.visit.segment());
+        let awaited = self.operation.until(None, |segment| is_free(segment) || is_elsewhere(segment));
+        self.is_over = awaited.is_err() || !is_free(self.operation.segment());
         awaited?;
         if self.is_over {
             return Err(Fault::Elsewhere(self.other));
         }
-        let through = self.visit.segment().consumed(other);
-        self.visit.turn.credit.all_consumed(through);
+        let through = self.operation.segment().consumed(other);
+        self.operation.turn.credit.all_consumed(through);
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
                     taken(part, start, data, row);
                 });
             };
-            let segment = self.visit.segment();
+            let segment = self.operation.segment();
             let give = if gives { self.cargo.given(self.given) } else { None };
             if let Some(give) = give {
                 let own = self.first.wrapping_add(self.given);
@@ -277,31 +277,31 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
             // Before it has given this, it has taken what this member gave so many numbers before, and what
             // was before this operation. Of who does something else nothing is known.
             let before = number.wrapping_sub((self.ring.ahead() - 1).min(at));
-            self.visit.turn.credit.heard_before(before);
+            self.operation.turn.credit.heard_before(before);
         }
-        self.visit.of.leave(number);
+        self.operation.of.leave(number);
         Ok(())
     }
 
     fn await_piece(&mut self, number: u32) -> Result<()> {
         let (other, bytes) = (self.other, self.lengths.gets);
-        self.visit.number = number;
+        self.operation.number = number;
         if is_turn_due(number) && number != self.first {
-            self.visit.of.progress();
+            self.operation.of.progress();
         }
-        let waits = self.taken == 0 && !self.visit.segment().has(other.0, number);
-        let since = self.route.as_ref().filter(|_| waits).and_then(|route| route.now(self.visit.of));
-        self.visit
+        let waits = self.taken == 0 && !self.operation.segment().has(other.0, number);
+        let since = self.route.as_ref().filter(|_| waits).and_then(|route| route.now(self.operation.of));
+        self.operation
             .until(Some(&|from| (from == other).then_some(bytes)), |segment| segment.has(other.0, number))?;
         if let (Some(route), Some(since)) = (&mut self.route, since) {
-            route.has_waited(self.visit.of, since);
+            route.has_waited(self.operation.of, since);
         }
         Ok(())
     }
 
     /// Whether what comes is what was to come.
     fn compare(&mut self, number: u32) {
-        let [bytes, pieces] = self.visit.segment().announced(self.other.0, number);
+        let [bytes, pieces] = self.operation.segment().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
         if sent_bytes == expected_bytes && pieces == self.told {
             return;
@@ -319,8 +319,8 @@ impl<M: SegmentMember> Drop for PipelinedTransfer<'_, '_, M> {
             let _ = self.go_on(GIVEN_UP as usize, &mut |_, _, _, _| {});
         }
         let last = self.first.wrapping_add(self.giving.max(self.coming) - 1);
-        self.visit.number = last;
-        self.visit.turn.credit.begin_up_to(last);
+        self.operation.number = last;
+        self.operation.turn.credit.begin_up_to(last);
     }
 }
 

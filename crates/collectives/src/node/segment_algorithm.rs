@@ -52,7 +52,7 @@ enum SegmentPath {
     /// Chunks of several members; of sums, each member combines a slice of each chunk.
     Several,
     /// Chunks of several members, of which one combines a sum of one chunk for all.
-    Hub,
+    GatherBroadcast,
 }
 
 /// Where an operation is to be done: what decides how it goes, the same at all members.
@@ -116,7 +116,7 @@ impl<'a> MemberRole<'a> {
         }
     }
 
-    /// Carries the operation out in that way, in a visit that has begun.
+    /// Carries the operation out in that way, in an operation that has begun.
     ///
     /// # Errors
     /// When a member has failed, or what members do does not fit together.
@@ -124,33 +124,37 @@ impl<'a> MemberRole<'a> {
     pub fn carry<M: SegmentMember>(
         &self,
         chosen: &SegmentAlgorithm,
-        visit: &mut SegmentOperation<'_, M>,
+        operation: &mut SegmentOperation<'_, M>,
         input: Payload<'static>,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
         match (&self.0, chosen.way) {
             (RoleKind::Plan(plan), SegmentPath::Slots | SegmentPath::Chunk) => match plan.of_two() {
-                Some(two) => visit.carry_of_two(two, input, output, combining),
+                Some(two) => operation.carry_of_two(two, input, output, combining),
                 None => {
                     let is_chunk = matches!(chosen.way, SegmentPath::Chunk);
-                    visit.carry_out(plan, is_chunk, input, output, combining)
+                    operation.carry_out(plan, is_chunk, input, output, combining)
                 }
             },
-            (RoleKind::Plan(plan), SegmentPath::Tree) => visit.carry_in_tree(plan, input, output, combining),
+            (RoleKind::Plan(plan), SegmentPath::Tree) => {
+                operation.carry_in_tree(plan, input, output, combining)
+            }
             (RoleKind::Plan(plan), SegmentPath::Chunks(lengths)) => {
-                visit.carry_pieces(plan, lengths, input, output, combining)
+                operation.carry_pieces(plan, lengths, input, output, combining)
             }
             (RoleKind::Plan(plan), SegmentPath::Several) => {
-                visit.carry_among_several(plan, input, output, combining)
+                operation.carry_among_several(plan, input, output, combining)
             }
-            (RoleKind::Plan(plan), SegmentPath::Hub) => visit.carry_by_hub(plan, input, output, combining),
+            (RoleKind::Plan(plan), SegmentPath::GatherBroadcast) => {
+                operation.carry_by_gather_broadcast(plan, input, output, combining)
+            }
             (RoleKind::Pairs(pairs), SegmentPath::Chunks(lengths)) => {
-                visit.exchange_pieces(pairs, lengths, input, output)
+                operation.exchange_pieces(pairs, lengths, input, output)
             }
             (RoleKind::Pairs(pairs), _) => match pairs.of_two() {
-                Some(two) => visit.carry_of_two(two, input, output, combining),
-                None => visit.exchange(pairs, input, output),
+                Some(two) => operation.carry_of_two(two, input, output, combining),
+                None => operation.exchange(pairs, input, output),
             },
         }
     }
@@ -226,7 +230,7 @@ impl SegmentAlgorithm {
             SegmentPath::Tree => ("slots up a tree", [0; 2]),
             SegmentPath::Chunks(lengths) => ("chunks of two", lengths.pieces()),
             SegmentPath::Several => ("chunks of several", [0; 2]),
-            SegmentPath::Hub => ("one chunk, combined by one", [0; 2]),
+            SegmentPath::GatherBroadcast => ("one chunk, combined by one", [0; 2]),
         }
     }
 
@@ -236,8 +240,8 @@ impl SegmentAlgorithm {
     pub fn predicted_ns(&self, collective: Collective, shape: &Shape) -> Option<f64> {
         let plan = SegmentPlan::of(collective, shape.rank(), shape.size()).filter(|plan| plan.size > 2)?;
         let is_weighed = !matches!(self.way, SegmentPath::Tree);
-        let terrain = CostModel::of(shape);
-        is_weighed.then(|| terrain.through_segment_ns(&self.way.rounds(&plan)))
+        let model = CostModel::of(shape);
+        is_weighed.then(|| model.through_segment_ns(&self.way.rounds(&plan)))
     }
 
     /// Whether data goes in chunks between two members.
@@ -268,7 +272,7 @@ impl SegmentPath {
         }
         if plan.goes_among_several() {
             let is_one_sum = plan.is_same_for_all() && plan.longest_bytes() <= plan.several_piece_bytes();
-            return [Some(SegmentPath::Several), is_one_sum.then_some(SegmentPath::Hub)];
+            return [Some(SegmentPath::Several), is_one_sum.then_some(SegmentPath::GatherBroadcast)];
         }
         [plan.is_one_piece().then_some(SegmentPath::Chunk), None]
     }
@@ -277,7 +281,7 @@ impl SegmentPath {
     fn rounds(self, plan: &SegmentPlan<'_>) -> Vec<SegmentRound> {
         match self {
             SegmentPath::Several => plan.rounds_of_several(),
-            SegmentPath::Hub => plan.rounds_by_hub().to_vec(),
+            SegmentPath::GatherBroadcast => plan.rounds_by_gather_broadcast().to_vec(),
             SegmentPath::Slots | SegmentPath::Chunk | SegmentPath::Tree | SegmentPath::Chunks(_) => {
                 vec![plan.round()]
             }

@@ -27,10 +27,11 @@ pub(super) const TREE_FROM: u32 = 9;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SumTree {
     core: Core,
-    /// This member's number among those that combine; `None` for a guest, whose neighbour combines for it.
+    /// This member's number among those that combine; `None` for an extra rank, whose partner combines for
+    /// it.
     number: Option<u32>,
-    /// The guest for which this member combines.
-    guest: Option<Rank>,
+    /// The extra rank for which this member combines.
+    extra: Option<Rank>,
 }
 
 /// The numbers that one member combines at one level: its own, and one or three others'.
@@ -40,8 +41,8 @@ impl SumTree {
     pub(super) fn of(here: Rank, size: u32) -> SumTree {
         let core = Core::new(size);
         match core.part(here) {
-            Part::Guest(_) => SumTree { core, number: None, guest: None },
-            Part::Member(number, guest) => SumTree { core, number: Some(number), guest },
+            Part::Extra(_) => SumTree { core, number: None, extra: None },
+            Part::Member(number, extra) => SumTree { core, number: Some(number), extra },
         }
     }
 
@@ -50,9 +51,9 @@ impl SumTree {
         self.core.rank(0)
     }
 
-    /// The guest whose contribution is put before this member's own.
-    pub(super) fn guest(self) -> Option<Rank> {
-        self.guest
+    /// The extra rank whose contribution is put before this member's own.
+    pub(super) fn extra(self) -> Option<Rank> {
+        self.extra
     }
 
     /// Whose partial results this member combines, level by level.
@@ -108,10 +109,10 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         let [(mut result, of_result), (mut lower, of_lower), (mut higher, of_higher)] = [0, 1, 2].map(part);
         let (sums, mut so_far) = (matches!(plan.then, Use::Combined(_)), own);
         self.has_yet_to_write = true;
-        if let Some(guest) = tree.guest() {
-            self.hear_all(&[Some(guest)], bytes)?;
+        if let Some(extra) = tree.extra() {
+            self.hear_all(&[Some(extra)], bytes)?;
             if sums {
-                self.with(guest, bytes, |theirs| combining.combine(theirs, Some(own), &mut result));
+                self.with(extra, bytes, |theirs| combining.combine(theirs, Some(own), &mut result));
                 so_far = of_result;
             }
         }
@@ -178,8 +179,8 @@ mod tests {
 
     fn by_tree(here: Rank, size: u32) -> String {
         let (tree, mut so_far) = (SumTree::of(here, size), here.0.to_string());
-        if let Some(guest) = tree.guest() {
-            so_far = format!("({} {so_far})", by_tree(guest, size));
+        if let Some(extra) = tree.extra() {
+            so_far = format!("({} {so_far})", by_tree(extra, size));
         }
         for children in tree.levels() {
             let of = |child: Option<Rank>| child.map(|child| by_tree(child, size));
@@ -207,7 +208,7 @@ mod tests {
         for size in 2..=70 {
             let mut parents = vec![0; size as usize];
             for tree in (0..size).map(|here| SumTree::of(Rank(here), size)) {
-                let children = tree.levels().flatten().flatten().chain(tree.guest());
+                let children = tree.levels().flatten().flatten().chain(tree.extra());
                 children.for_each(|child| parents[child.0 as usize] += 1);
             }
             let root = SumTree::of(Rank(0), size).root();

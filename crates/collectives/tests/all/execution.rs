@@ -75,7 +75,7 @@ fn a_schedule_can_be_run_again() {
 #[test]
 fn an_execution_is_run_again_in_its_own_room() {
     let mut job = Job::new(3, Weather::fair());
-    let schedule = |shape: &Shape| Allreduce::Hub.schedule(shape, 2, ORDERED, false);
+    let schedule = |shape: &Shape| Allreduce::GatherBroadcast.schedule(shape, 2, ORDERED, false);
     let fresh = |rank: u32| (filled(&sums(rank, rank + 1, 0, 2)), filled(&[0; 2 * ELEMENT_BYTES]));
     let mut parts: Vec<Part> = of_all(3, schedule)
         .into_iter()
@@ -161,7 +161,7 @@ fn saving_rounds_does_not_change_a_bit() {
         let usual = by(Allreduce::RecursiveDoubling);
         assert!(usual.iter().all(|output| *output == usual[0]));
         assert_eq!(by(Allreduce::EachToAll), usual, "{size} ranks");
-        assert_eq!(by(Allreduce::Hub), usual, "{size} ranks");
+        assert_eq!(by(Allreduce::GatherBroadcast), usual, "{size} ranks");
     }
 }
 

@@ -341,9 +341,9 @@ fn perform(
         output.write_at(0, Payload::from(&right[..]));
     }
     let input = Payload::from(call.input(here, size, at));
-    let mut visit = SegmentOperation::enter(of, turn, chosen.flow, chosen.bytes)?;
-    let done = visit.begin().and_then(|()| role.carry(&chosen, &mut visit, input, &mut output, Maps));
-    drop(visit);
+    let mut operation = SegmentOperation::enter(of, turn, chosen.flow, chosen.bytes)?;
+    let done = operation.begin().and_then(|()| role.carry(&chosen, &mut operation, input, &mut output, Maps));
+    drop(operation);
     Some(done.map(|()| heap.payload().to_vec()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{Effort, HANDOUT_TIMEOUT, Offer, create_segment, fetch, measure, refused};
+use super::{HANDOUT_TIMEOUT, Offer, Thoroughness, create_segment, fetch, measure, refused};
 use crate::config::Config;
 use crate::error::Result;
 use crate::lanes::Measured;
@@ -15,14 +15,14 @@ use crate::lanes::Measured;
 /// What is short or refused, and what `hand` has returned.
 pub fn measure_first(
     config: &Config,
-    effort: Effort,
+    thoroughness: Thoroughness,
     hand: impl FnOnce(Vec<u8>) -> Result<()>,
 ) -> Result<Measured> {
     let (offer, card) = Offer::open().map_err(|error| refused("shm", &error))?;
     let segment = create_segment(2)?;
     hand(card)?;
     offer.serve(segment.as_fd(), 1, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 0, effort)
+    measure(config, segment, 0, thoroughness)
 }
 
 /// Measures shm between two processes of this node: what the second of them does, which was handed the card
@@ -30,7 +30,7 @@ pub fn measure_first(
 ///
 /// # Errors
 /// What is short or refused.
-pub fn measure_second(config: &Config, effort: Effort, card: &[u8]) -> Result<Measured> {
+pub fn measure_second(config: &Config, thoroughness: Thoroughness, card: &[u8]) -> Result<Measured> {
     let segment = fetch(card, HANDOUT_TIMEOUT).map_err(|error| refused("shm", &error))?;
-    measure(config, segment, 1, effort)
+    measure(config, segment, 1, thoroughness)
 }

@@ -397,7 +397,8 @@ mod tests {
             let cards = [0, 1].map(|rank| card(&format!("{}{}\nhigh", operations[rank], guides[rank])));
             verdict(&cards, 0, itself)
         };
-        let [one, other] = ["; algorithms: bcast:ring,barrier:hub by costs 01", "; algorithms:  by costs 02"];
+        let [one, other] =
+            ["; algorithms: bcast:ring,barrier:gather-broadcast by costs 01", "; algorithms:  by costs 02"];
         assert_eq!(told([one, one]), "bcast, high at rank 0; barrier, high at rank 1");
         assert_eq!(told([one, other]), format!("bcast{one}, high at rank 0; barrier{other}, high at rank 1"));
         assert_eq!(told([one, ""]), format!("bcast{one}, high at rank 0; barrier, high at rank 1"));

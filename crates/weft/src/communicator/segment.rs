@@ -95,7 +95,9 @@ impl Communicator {
         let role = MemberRole::of(collective, &setting)?;
         let chosen = role.chosen(&setting)?;
         let SegmentAlgorithm { at_once, flow, bytes, .. } = chosen;
-        self.visit(at_once, flow, bytes, |visit| role.carry(&chosen, visit, input, output, combining))
+        self.run_operation(at_once, flow, bytes, |operation| {
+            role.carry(&chosen, operation, input, output, combining)
+        })
     }
 
     /// What decides how operations go on the collective segment; the same at all members.
@@ -130,7 +132,7 @@ impl Communicator {
         }
         let around = NeighbourExchange::of(neighbourhood, surround)?;
         let (flow, bytes) = around.flow();
-        self.visit(false, flow, bytes, |visit| visit.carry_around(&around, input, output))
+        self.run_operation(false, flow, bytes, |operation| operation.carry_around(&around, input, output))
     }
 
     /// Does an operation with blocks that differ in length on the collective segment. `None`: nothing has
@@ -152,9 +154,9 @@ impl Communicator {
         // What is refused before it begins has no rest.
         let mut is_begun = false;
         let SegmentAlgorithm { at_once, flow, bytes, .. } = chosen;
-        let done = self.visit(at_once, flow, bytes, |visit| {
+        let done = self.run_operation(at_once, flow, bytes, |operation| {
             is_begun = true;
-            role.carry(&chosen, visit, input, output, combining)
+            role.carry(&chosen, operation, input, output, combining)
         })?;
         Some(match role.rest(&chosen) {
             Some(rest) if is_begun => self.exchange_rest(done, rest, input, output, combining),
@@ -209,7 +211,7 @@ impl Communicator {
     /// members, data flows so, and one of them sends so many bytes. `None`: nothing has happened, also where
     /// that goes by a message.
     #[inline(always)]
-    fn visit(
+    fn run_operation(
         &self,
         at_once: bool,
         flow: Flow,
@@ -231,8 +233,8 @@ impl Communicator {
         // One blocking operation is under way at a time (MPI 5.0 §6.14).
         let Some(mut turn) = handle.turn.try_hold() else { return self.turn_is_held(handle).map(Err) };
         let done = {
-            let mut visit = SegmentOperation::enter(self.on(handle), &mut turn, flow, bytes)?;
-            visit.begin().and_then(|()| carry(&mut visit))
+            let mut operation = SegmentOperation::enter(self.on(handle), &mut turn, flow, bytes)?;
+            operation.begin().and_then(|()| carry(&mut operation))
         };
         // Another thread that puts the collective segment away finds the turn free: to word an error may take
         // the engine.

@@ -17,7 +17,7 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         output: &mut UserMemory,
     ) -> Result<TransferLengths> {
         let PairExchange { lengths, give, kept, place, .. } = *what;
-        self.tell(self.visit.segment().lend(give))?;
+        self.tell(self.operation.segment().lend(give))?;
         match self.read_theirs(kept, place, output) {
             Ok([has_read, is_read]) => {
                 let gives = if is_read { 0 } else { lengths.gives };
@@ -25,11 +25,11 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
                 self.finish(&mut |_, _, _, _| {}).map(|()| TransferLengths { gives, gets, ..lengths })
             }
             Err(error) => {
-                let visit = &self.visit;
+                let operation = &self.operation;
                 // The other one may be reading what the program is going to change. Who is in another
                 // operation is not.
-                if visit.of.is_closed() {
-                    visit.segment().withdraw();
+                if operation.of.is_closed() {
+                    operation.segment().withdraw();
                 }
                 Err(error)
             }
@@ -48,13 +48,13 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
         if !self.is_back {
             own.write_rest(output);
         }
-        while own.is_left() && !self.visit.segment().has(self.other.0, self.first) {
+        while own.is_left() && !self.operation.segment().has(self.other.0, self.first) {
             own.write(PIECE_BYTES_MIN, output);
         }
         let theirs = self.hear()?;
         let has_read = theirs.is_some_and(|theirs| self.read(theirs, place, output));
         own.write_rest(output);
-        if self.visit.segment().has_peer_withdrawn() {
+        if self.operation.segment().has_peer_withdrawn() {
             return Err(Fault::Withdrawn(self.other));
         }
         self.tell(has_read.into())?;
@@ -69,7 +69,7 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
 
     /// Reads what stands there in the other's memory; false where that is refused.
     fn read(&self, theirs: u64, place: usize, output: &mut UserMemory) -> bool {
-        let (bytes, segment) = (self.lengths.gets, self.visit.segment());
+        let (bytes, segment) = (self.lengths.gets, self.operation.segment());
         let count = bytes.div_ceil(READ_BYTES);
         (0..count).all(|number| {
             let at = READ_BYTES * if self.is_back { count - 1 - number } else { number };

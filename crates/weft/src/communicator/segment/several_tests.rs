@@ -150,9 +150,9 @@ fn who_panics_among_several_lets_the_others_end() {
             assert!(sum.is_none(), "at {:?}", world.rank());
             world.barrier().unwrap();
             // The first one sums up what is shorter.
-            let at_hub = Elements { bytes: 8, count: 1000 };
-            let sum = at_hub.sum_with_a_bug(world, panicking, 1);
-            assert_eq!(sum, (panicking != 0).then(|| at_hub.of(0, 4)), "at {:?}", world.rank());
+            let at_root = Elements { bytes: 8, count: 1000 };
+            let sum = at_root.sum_with_a_bug(world, panicking, 1);
+            assert_eq!(sum, (panicking != 0).then(|| at_root.of(0, 4)), "at {:?}", world.rank());
             world.barrier().unwrap();
             let short = Elements { bytes: 8, count: 3 };
             let sum = Collective::Allreduce(short.reduction(false));

@@ -35,7 +35,7 @@ impl Communicator {
         let mut turn = handle.turn.try_hold()?;
         // A room keeps nothing.
         let mut output = ManuallyDrop::new(output.memory());
-        let Some(mut visit) =
+        let Some(mut operation) =
             SegmentOperation::enter(self.on(handle), &mut turn, two.flow(), two.longest_bytes)
         else {
             drop(turn);
@@ -49,11 +49,11 @@ impl Communicator {
             let done = self.pass_message(handle, (is_reduce, two.longest_bytes), give, get)?;
             return Some(self.counted(done));
         };
-        let done = match visit.begin() {
-            Ok(()) => visit.carry_of_two(two, input, &mut output, combining),
+        let done = match operation.begin() {
+            Ok(()) => operation.carry_of_two(two, input, &mut output, combining),
             Err(fault) => Err(fault),
         };
-        drop(visit);
+        drop(operation);
         drop(turn);
         Some(self.counted(done.map_err(|fault| self.failed_on_node(fault))))
     }

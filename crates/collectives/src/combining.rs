@@ -1,4 +1,5 @@
-//! Few rounds for few bytes: everybody's contribution comes to one rank, or to all, and is combined there.
+//! Few rounds for few bytes: the contributions of all ranks come to one rank, or to all, and are combined
+//! there.
 //!
 //! Where ranks take turns on a core, a round costs as many turns as ranks share it, and rounds are all that
 //! counts.
@@ -8,10 +9,10 @@ use messaging::Rank;
 use crate::schedule::{Buffer, Schedule, Span};
 use crate::shape::{Core, Part, Shape, back, distances};
 
-/// The rank that speaks with everybody.
-pub(crate) const HUB: Rank = Rank(0);
+/// The root of gather and broadcast: the rank that all others send to and receive from.
+pub(crate) const ROOT: Rank = Rank(0);
 
-/// Everybody gives everybody its contribution, and each combines all of them.
+/// Each rank sends its contribution to all others, and combines all contributions.
 pub(crate) fn allreduce_each_to_all(shape: &Shape, own: Span) -> Schedule {
     let mut schedule = Schedule::new("allreduce by giving everybody everything");
     shape.others().for_each(|to| schedule.send(to, own));
@@ -19,27 +20,27 @@ pub(crate) fn allreduce_each_to_all(shape: &Shape, own: Span) -> Schedule {
     schedule
 }
 
-/// The hub combines everybody's contribution and gives everybody the result.
-pub(crate) fn allreduce_by_hub(shape: &Shape, own: Span) -> Schedule {
-    let mut schedule = Schedule::new("allreduce by a hub");
+/// The root receives the contributions of all ranks, combines them, and sends the result to all ranks.
+pub(crate) fn allreduce_by_gather_broadcast(shape: &Shape, own: Span) -> Schedule {
+    let mut schedule = Schedule::new("allreduce by gather and broadcast");
     let out = Span::output(own.bytes);
-    if shape.rank() == HUB {
+    if shape.rank() == ROOT {
         combine_all(&mut schedule, shape, own);
         shape.others().for_each(|to| schedule.send(to, out));
     } else {
-        schedule.send(HUB, own);
+        schedule.send(ROOT, own);
         // In place, what is sent stands where the result goes.
         if own == out {
             schedule.wait();
         }
-        schedule.receive(HUB, out);
+        schedule.receive(ROOT, out);
     }
     schedule.wait();
     schedule
 }
 
-/// What each has of others' contributions doubles in each round, as in Bruck's allgather; then each combines
-/// them.
+/// An allgather after Bruck: the number of contributions that a rank has doubles in each round. Then each
+/// rank combines all contributions.
 pub(crate) fn allreduce_by_gathering(shape: &Shape, own: Span) -> Schedule {
     let mut schedule = Schedule::new("allreduce by gathering everything everywhere");
     let size = shape.size();
@@ -88,12 +89,12 @@ fn combine_pairs(schedule: &mut Schedule, places: &mut [Span], size: u32) {
 /// [`Allreduce::RecursiveDoubling`]: crate::Allreduce::RecursiveDoubling
 pub fn combining_order(size: u32) -> impl Iterator<Item = (Rank, Rank)> {
     let core = Core::new(size);
-    let guests = (0..core.guests).map(|guest| (Rank(2 * guest), Rank(2 * guest + 1)));
+    let extras = (0..core.extras).map(|extra| (Rank(2 * extra), Rank(2 * extra + 1)));
     let round = move |distance: u32| {
         let firsts = (0..core.size).step_by(2 * distance as usize);
         firsts.map(move |first| (core.rank(first + distance - 1), core.rank(first + 2 * distance - 1)))
     };
-    guests.chain(distances(core.size).flat_map(round))
+    extras.chain(distances(core.size).flat_map(round))
 }
 
 /// What the contributions of all ranks of a node may take together, in bytes, where they stand in memory that
@@ -118,7 +119,7 @@ impl BitReversedOrder {
     #[must_use]
     pub fn place(self, rank: Rank) -> u32 {
         match self.core.part(rank) {
-            Part::Guest(_) => self.core.size + rank.0 / 2,
+            Part::Extra(_) => self.core.size + rank.0 / 2,
             Part::Member(number, _) => self.place_in_core(number),
         }
     }
@@ -133,13 +134,13 @@ impl BitReversedOrder {
     /// places from `first` on are put before the `count` places from `second` on, where the results stand
     /// then. The result of all stands in the last place of [`BitReversedOrder::result`].
     pub fn runs(self) -> impl Iterator<Item = (u32, u32, u32)> {
-        let Core { size, guests } = self.core;
-        let guests = (0..guests).map(move |guest| (size + guest, self.place_in_core(guest), 1));
+        let Core { size, extras } = self.core;
+        let extras = (0..extras).map(move |extra| (size + extra, self.place_in_core(extra), 1));
         let halves = (1..=size.ilog2()).map(move |round| {
             let half = size >> round;
             (size - 2 * half, size - half, half)
         });
-        guests.chain(halves)
+        extras.chain(halves)
     }
 
     /// Where the result stands in the end.
