@@ -1,4 +1,4 @@
-//! An engine above a fabric whose peers say anything: any header with any payload, whole or in pieces, for
+//! An engine above a fabric whose peers say anything: any header with any payload, whole or in chunks, for
 //! requests that exist and for those that do not, while the program sends, receives, probes and cancels.
 
 use std::collections::{HashMap, VecDeque};
@@ -96,11 +96,11 @@ impl EngineStage {
             *word = if how & 128 == 0 { u32::from(tape.below(4)) } else { tape.word() };
         }
         let length = usize::from(tape.byte());
-        let (from, in_pieces) = (u32::from(tape.below(PEERS as u8)), how & 64 != 0);
-        let payload = tape.piece(length).to_vec();
-        // A piece may announce more than it will ever send.
+        let (from, in_chunks) = (u32::from(tape.below(PEERS as u8)), how & 64 != 0);
+        let payload = tape.chunk(length).to_vec();
+        // A chunk may announce more than it will ever send.
         let bytes = if how & 32 == 0 { payload.len() } else { tape.long() as usize >> ((how & 7) * 8) };
-        self.incoming(from, Header { words }, payload, in_pieces.then_some(bytes));
+        self.incoming(from, Header { words }, payload, in_chunks.then_some(bytes));
     }
 
     /// A peer answers what was posted to it, as a sane one would or nearly so.
@@ -131,8 +131,8 @@ impl EngineStage {
             _ => ([kind, first, second, third, fourth, fifth], payload),
         };
         let bytes = body.len();
-        let in_pieces = (twist & 32 != 0).then_some(bytes);
-        self.incoming(to.0, Header { words }, body, in_pieces);
+        let in_chunks = (twist & 32 != 0).then_some(bytes);
+        self.incoming(to.0, Header { words }, body, in_chunks);
     }
 
     fn incoming(&mut self, from: u32, header: Header, payload: Vec<u8>, announced: Option<usize>) {
@@ -252,7 +252,7 @@ struct Incoming {
     from: Peer,
     header: Header,
     payload: Vec<u8>,
-    /// In pieces, with this many bytes announced.
+    /// In chunks, with this many bytes announced.
     announced: Option<usize>,
 }
 
@@ -306,15 +306,15 @@ impl Wire {
         happened + self.go_on(sink)
     }
 
-    /// Brings what arrives a piece further.
+    /// Brings what arrives a chunk further.
     fn go_on(&mut self, sink: &mut impl Sink) -> usize {
         let mut landed = Vec::new();
         for (&from, arriving) in &mut self.arriving {
             let left = arriving.payload.len() - arriving.done;
-            let piece = left.div_ceil(2);
-            let bytes = &arriving.payload[arriving.done..arriving.done + piece];
+            let chunk = left.div_ceil(2);
+            let bytes = &arriving.payload[arriving.done..arriving.done + chunk];
             arriving.memory.write_at(arriving.done, Payload::from(bytes));
-            arriving.done += piece;
+            arriving.done += chunk;
             if arriving.done == arriving.announced {
                 landed.push(from);
             }
@@ -356,7 +356,7 @@ impl Fabric for Scripted {
     }
 
     fn limits(&self, lane: Peer) -> Limits {
-        Limits { eager_bytes_max: 500, piece_bytes_max: 200, pull: lane.0.is_multiple_of(2), look: true }
+        Limits { eager_bytes_max: 500, chunk_bytes_max: 200, pull: lane.0.is_multiple_of(2), look: true }
     }
 
     fn post(&mut self, lane: Peer, header: &Header, payload: Payload<'_>) -> Posted {
@@ -488,7 +488,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
             tape().bytes(&receive).bytes(&deliver(3, [0, 1, 0, 3, 0], &offer)).bytes(&[5, 5, 4, 0, 0, 5]).0,
         ),
         (
-            "pieces",
+            "chunks",
             tape()
                 .bytes(&receive)
                 .bytes(&deliver(1 | 64, [0, 1, 0, 0, 0], &[7; 90]))

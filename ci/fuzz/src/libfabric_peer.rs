@@ -76,12 +76,12 @@ impl ProviderStage {
             1..=3 => self.frame(tape),
             4 => {
                 let length = usize::from(tape.byte());
-                self.vandal.raw(tape.piece(length));
+                self.vandal.raw(tape.chunk(length));
             }
             5 | 6 => self.poll(1 + usize::from(tape.below(32))),
             7 => {
                 let length = usize::from(tape.byte());
-                let address = tape.piece(length);
+                let address = tape.chunk(length);
                 let _ = self.victim.connect(VANDAL, address);
             }
             8 => self.connect(),
@@ -102,7 +102,7 @@ impl ProviderStage {
         let sequence = (wrong & 1 != 0).then(|| tape.word());
         let seal = u32::from(wrong == 0xff);
         let length = usize::from(tape.byte());
-        self.say(from, (seal, sequence, kind), tape.piece(length));
+        self.say(from, (seal, sequence, kind), tape.chunk(length));
     }
 
     fn say(&mut self, from: u32, (seal, sequence, kind): (u32, Option<u32>, u8), payload: &[u8]) {
@@ -195,7 +195,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("hello", all(&[hello, poll])),
         ("message", all(&[hello, &frame(1, b"hello"), poll])),
-        ("pieces", all(&[hello, &long(9, b"abc"), &frame(3, b"defghi"), poll])),
+        ("chunks", all(&[hello, &long(9, b"abc"), &frame(3, b"defghi"), poll])),
         ("too-long", all(&[hello, &long(9, b"abc"), &frame(3, b"defghij"), poll])),
         ("within", all(&[hello, &long(9, b"abc"), &frame(1, b"x"), poll])),
         ("out-of-turn", all(&[&[1, 3, 1, 1, 1, 0, 0, 0, 1, b'x'], hello, poll])),

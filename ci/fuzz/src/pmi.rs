@@ -20,7 +20,7 @@ pub fn server(input: &[u8]) {
     while !tape.is_over() {
         let rank = u32::from(tape.below(RANKS as u8));
         let length = usize::from(tape.byte());
-        let bytes = tape.piece(length);
+        let bytes = tape.chunk(length);
         if gone[rank as usize] {
             continue;
         }
@@ -119,7 +119,7 @@ pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let after = |calls: [u8; 6], lines: &str| [&calls[..], greeting.as_bytes(), lines.as_bytes()].concat();
     vec![
         ("get", after([1, 6, 6, 6, 6, 6], "cmd=get_result rc=0 value=1:Zm9v\ncmd=finalize_ack rc=0\n")),
-        ("pieces", after([1; 6], "cmd=get_result rc=0 value=2:Zm9v\ncmd=get_result rc=0 value=Zm9v\n")),
+        ("chunks", after([1; 6], "cmd=get_result rc=0 value=2:Zm9v\ncmd=get_result rc=0 value=Zm9v\n")),
         ("put", after([0, 2, 6, 6, 6, 6], "cmd=put_result rc=0\ncmd=barrier_out rc=0\n")),
         (
             "map",
@@ -151,7 +151,7 @@ pub fn client2_seeds() -> Vec<(&'static str, Vec<u8>)> {
     let attribute = |value: &str| format!("cmd=info-getjobattr-response;rc=0;found=TRUE;value={value};");
     vec![
         ("get", after([1; 6], &slurm, &left(&got("1:Zm9v")))),
-        ("pieces", after([1; 6], &hydra, &[right(&got("2:Zm9v")), right(&got("Zm9v"))].concat())),
+        ("chunks", after([1; 6], &hydra, &[right(&got("2:Zm9v")), right(&got("Zm9v"))].concat())),
         (
             "put",
             after(

@@ -34,9 +34,9 @@ pub fn client(input: &[u8]) {
         let mut said = Vec::new();
         while !tape.is_over() {
             let length = usize::from(tape.byte());
-            let piece = tape.piece(length);
-            said.extend(piece);
-            say(&theirs, piece);
+            let chunk = tape.chunk(length);
+            said.extend(chunk);
+            say(&theirs, chunk);
             match client.go_on(secret, segment.file().as_fd()) {
                 Some(true) => {
                     assert!(said.starts_with(&secret) && said.len() > secret.len(), "served for {said:?}");
@@ -129,15 +129,15 @@ impl Node<'_> {
             0 | 1 => self.write_line(tape),
             2 => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
-                self.write(fuzzing::ring(self.segment, 1, 0), at, tape.piece(bytes));
+                self.write(fuzzing::ring(self.segment, 1, 0), at, tape.chunk(bytes));
             }
             3 => {
                 let (at, bytes) = (tape.byte(), usize::from(tape.byte()));
-                self.write(fuzzing::ring(self.segment, 0, 1), u16::from(at), tape.piece(bytes));
+                self.write(fuzzing::ring(self.segment, 0, 1), u16::from(at), tape.chunk(bytes));
             }
             4 => {
                 let (at, bytes) = (tape.byte(), usize::from(tape.byte()));
-                self.write(fuzzing::process_slot(self.segment, 1), u16::from(at), tape.piece(bytes));
+                self.write(fuzzing::process_slot(self.segment, 1), u16::from(at), tape.chunk(bytes));
             }
             5 => self.knock(tape.short(), tape.word()),
             6 => self.knock(0, 1 << 1),
@@ -162,7 +162,7 @@ impl Node<'_> {
             15 => self.claim(tape),
             _ => {
                 let (at, bytes) = (tape.short(), usize::from(tape.byte()));
-                self.write(fuzzing::single_slot(self.segment, 0, 1), at, tape.piece(bytes));
+                self.write(fuzzing::single_slot(self.segment, 0, 1), at, tape.chunk(bytes));
             }
         }
     }
@@ -243,7 +243,7 @@ impl Node<'_> {
     fn honest_sends(&mut self, bytes: usize) -> bool {
         let data = contents(self.sent_by_honest, bytes % 2000);
         let posted = self.honest.post(self.to_victim, &Header::default(), Payload::from(&data[..]));
-        assert!(!matches!(posted, Posted::Partly(_)), "a piece goes whole or not at all");
+        assert!(!matches!(posted, Posted::Partly(_)), "a chunk goes whole or not at all");
         self.sent_by_honest += u32::from(posted == Posted::Sent);
         posted == Posted::Sent
     }
@@ -314,18 +314,18 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The secret at once, in pieces, wrong, and too much.
+/// The secret at once, in chunks, wrong, and too much.
 #[must_use]
 pub fn client_seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let tape = |pieces: &[&[u8]]| {
-        pieces
+    let tape = |chunks: &[&[u8]]| {
+        chunks
             .iter()
-            .fold(Writer::default(), |writer, piece| writer.bytes(&[piece.len() as u8]).bytes(piece))
+            .fold(Writer::default(), |writer, chunk| writer.bytes(&[chunk.len() as u8]).bytes(chunk))
             .0
     };
     vec![
         ("served", tape(&[&[3; 16], &[1]])),
-        ("pieces", tape(&[&[3; 5], &[], &[3; 11], &[], &[1]])),
+        ("chunks", tape(&[&[3; 5], &[], &[3; 11], &[], &[1]])),
         ("wrong", tape(&[&[3; 15], &[4], &[1]])),
         ("much", tape(&[&[3; 100], &[]])),
     ]

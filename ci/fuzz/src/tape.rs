@@ -49,22 +49,22 @@ impl<'a> Tape<'a> {
     }
 
     /// At most `bytes` bytes as they stand.
-    pub fn piece(&mut self, bytes: usize) -> &'a [u8] {
-        let (piece, rest) = self.0.split_at(bytes.min(self.0.len()));
+    pub fn chunk(&mut self, bytes: usize) -> &'a [u8] {
+        let (chunk, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
-        piece
+        chunk
     }
 
     /// All that is left.
     pub fn rest(&mut self) -> &'a [u8] {
-        self.piece(usize::MAX)
+        self.chunk(usize::MAX)
     }
 
     /// `N` bytes, filled up with zeros.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
-        let piece = self.piece(N);
+        let chunk = self.chunk(N);
         let mut array = [0; N];
-        array[..piece.len()].copy_from_slice(piece);
+        array[..chunk.len()].copy_from_slice(chunk);
         array
     }
 }
@@ -86,9 +86,9 @@ impl Writer {
         self
     }
 
-    /// Adds a byte and, behind it, a counted piece: one byte of length, then the piece.
+    /// Adds a byte and, behind it, a counted chunk: one byte of length, then the chunk.
     #[must_use]
-    pub fn counted(self, choice: u8, piece: &[u8]) -> Writer {
-        self.bytes(&[choice, piece.len() as u8]).bytes(piece)
+    pub fn counted(self, choice: u8, chunk: &[u8]) -> Writer {
+        self.bytes(&[choice, chunk.len() as u8]).bytes(chunk)
     }
 }

@@ -52,7 +52,7 @@ impl LinkStage {
         match tape.below(8) {
             0 | 1 => {
                 let length = usize::from(tape.byte());
-                self.say(tape.piece(length));
+                self.say(tape.chunk(length));
             }
             2 => {
                 let (bytes, word) = (usize::from(tape.short()), tape.word());

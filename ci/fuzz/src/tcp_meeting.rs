@@ -97,7 +97,7 @@ impl MeetingStage<'_> {
             0 | 1 => self.knock(),
             2..=5 => {
                 let length = usize::from(tape.byte());
-                self.say(who, tape.piece(length));
+                self.say(who, tape.chunk(length));
             }
             6 | 7 => self.say_hello(who, tape.byte(), None),
             8 => {

@@ -128,7 +128,7 @@ pub(crate) fn gathered<'a>(
     if datatype.is_dense() {
         return Ok(Outgoing::InPlace(span));
     }
-    // What is said of the elements says nothing of pieces of them.
+    // What is said of the elements says nothing of sections of them.
     if state::checks() {
         return Ok(Outgoing::Copied(packed(span, count, datatype)?));
     }

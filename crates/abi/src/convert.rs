@@ -204,7 +204,7 @@ pub struct Overflow {
 /// A reduction function of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserFunction {
-    /// It takes its length as an `int`, so long vectors are handed to it in pieces.
+    /// It takes its length as an `int`, so long vectors are handed to it in chunks.
     Int(Callback<MPI_User_function>),
     /// It takes its length as an `MPI_Count`.
     Count(Callback<MPI_User_function_c>),

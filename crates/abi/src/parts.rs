@@ -16,7 +16,7 @@ use crate::claims::{Buffer, Received, Sent};
 use crate::objects::Type;
 
 /// Some elements of a buffer, meant for or coming from one rank.
-pub(crate) struct Piece {
+pub(crate) struct Section {
     /// Where the elements begin, in bytes from the buffer's address.
     pub offset: i64,
     /// How many elements.
@@ -25,7 +25,7 @@ pub(crate) struct Piece {
     pub datatype: Type,
 }
 
-/// The blocks of pieces in a buffer: offsets and lengths in bytes. A single block takes no memory from the
+/// The blocks of sections in a buffer: offsets and lengths in bytes. A single block takes no memory from the
 /// heap.
 pub(crate) enum BufferBlocks {
     /// A single block.
@@ -38,7 +38,7 @@ pub(crate) enum BufferBlocks {
 /// they are unpacked to in the end.
 pub(crate) struct Output {
     pub memory: UserMemory,
-    /// Where each piece stands in `memory`.
+    /// Where each section stands in `memory`.
     pub blocks: BufferBlocks,
     scattered: Option<Scattered>,
 }
@@ -58,7 +58,7 @@ struct BufferPlace {
 /// The send side of a collective operation, as packed bytes.
 pub(crate) struct Input {
     pub payload: Payload<'static>,
-    /// Where each piece stands in `payload`.
+    /// Where each section stands in `payload`.
     pub blocks: BufferBlocks,
     /// Keeps packed data of ours.
     keeps: Option<Heap>,
@@ -70,16 +70,17 @@ impl Output {
         Output { memory: UserMemory::EMPTY, blocks: BufferBlocks::One(Block::NOTHING), scattered: None }
     }
 
-    /// The pieces of a buffer. `loaded`: what stands there now is the rank's contribution.
-    pub(crate) fn new(buffer: Received, pieces: &[Piece], loaded: bool) -> Result<Output> {
-        let extent = Extent::of(buffer.start(), pieces)?;
+    /// The sections of a buffer. `loaded`: what stands there now is the rank's contribution.
+    pub(crate) fn new(buffer: Received, sections: &[Section], loaded: bool) -> Result<Output> {
+        let extent = Extent::of(buffer.start(), sections)?;
         if extent.dense {
-            // What lies between the pieces is claimed as well and never touched: schedules touch blocks only.
+            // What lies between the sections is claimed as well and never touched: schedules touch blocks
+            // only.
             let memory = buffer.memory(extent.low as isize, extent.bytes);
             return Ok(Output { memory, blocks: extent.blocks, scattered: None });
         }
-        let places = places(buffer, pieces)?;
-        let (packed, blocks) = packed_room(pieces)?;
+        let places = places(buffer, sections)?;
+        let (packed, blocks) = packed_room(sections)?;
         if loaded {
             for (place, block) in places.iter().zip(&*blocks) {
                 pack((&place.datatype, place.count), place.memory.payload(), &packed, block)?;
@@ -119,23 +120,23 @@ impl Input {
         Input { payload: Payload::EMPTY, blocks: BufferBlocks::One(Block::NOTHING), keeps: None }
     }
 
-    /// Whether the pieces of a buffer can be where they are said to be.
-    pub(crate) fn check(buffer: impl Buffer, pieces: &[Piece]) -> Result<()> {
-        Extent::of(buffer.start(), pieces).map(drop)
+    /// Whether the sections of a buffer can be where they are said to be.
+    pub(crate) fn check(buffer: impl Buffer, sections: &[Section]) -> Result<()> {
+        Extent::of(buffer.start(), sections).map(drop)
     }
 
-    /// The pieces of a buffer.
-    pub(crate) fn new(buffer: Sent, pieces: &[Piece]) -> Result<Input> {
-        let extent = Extent::of(buffer.start(), pieces)?;
+    /// The sections of a buffer.
+    pub(crate) fn new(buffer: Sent, sections: &[Section]) -> Result<Input> {
+        let extent = Extent::of(buffer.start(), sections)?;
         if extent.dense {
             // As in `Output::new`.
             let payload = buffer.payload(extent.low as isize, extent.bytes);
             return Ok(Input { payload, blocks: extent.blocks, keeps: None });
         }
-        let (packed, blocks) = packed_room(pieces)?;
-        for (piece, block) in pieces.iter().zip(&*blocks) {
-            let (offset, bytes) = place_of(piece)?;
-            pack((&piece.datatype, piece.count), buffer.payload(offset, bytes), &packed, block)?;
+        let (packed, blocks) = packed_room(sections)?;
+        for (section, block) in sections.iter().zip(&*blocks) {
+            let (offset, bytes) = place_of(section)?;
+            pack((&section.datatype, section.count), buffer.payload(offset, bytes), &packed, block)?;
         }
         // SAFETY: the input keeps what is packed, and the operation keeps the input.
         let payload = unsafe { packed.memory().reading() };
@@ -143,13 +144,13 @@ impl Input {
     }
 
     /// An error where the send buffer and the receive buffer overlap (MPI 5.0 §6.1). `gives` and `gets` are
-    /// the program's buffers and pieces that this input and `output` were made of.
+    /// the program's buffers and sections that this input and `output` were made of.
     #[inline]
     pub(crate) fn check_apart(
         &self,
         output: &Output,
-        gives: (*const c_void, &[Piece]),
-        gets: (*const c_void, &[Piece]),
+        gives: (*const c_void, &[Section]),
+        gets: (*const c_void, &[Section]),
     ) -> Result<()> {
         let (given, gotten) = (&self.payload, &output.memory);
         if given.bytes() == 0 || gotten.bytes() == 0 {
@@ -160,23 +161,23 @@ impl Input {
             (range(given.start().addr(), given.bytes()), range(gotten.start().addr(), gotten.bytes()));
         // Where they are packed, the program's elements stand elsewhere.
         let is_packed = self.keeps.is_some() || output.scattered.is_some();
-        if !is_packed && are_apart(&given, &gotten) { Ok(()) } else { check_pieces_apart(gives, gets) }
+        if !is_packed && are_apart(&given, &gotten) { Ok(()) } else { check_sections_apart(gives, gets) }
     }
 }
 
-/// An error where a piece of the send buffer overlaps one of the receive buffer; pieces may lie between
-/// pieces of the other buffer. Of noncontiguous elements only the first byte is compared.
+/// An error where a section of the send buffer overlaps one of the receive buffer; sections may lie between
+/// sections of the other buffer. Of noncontiguous elements only the first byte is compared.
 #[cold]
-pub(crate) fn check_pieces_apart(
-    gives: (*const c_void, &[Piece]),
-    gets: (*const c_void, &[Piece]),
+pub(crate) fn check_sections_apart(
+    gives: (*const c_void, &[Section]),
+    gets: (*const c_void, &[Section]),
 ) -> Result<()> {
-    let stretches = |(buffer, pieces): (*const c_void, &[Piece])| -> Result<Vec<Range<usize>>> {
-        let mut stretches = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            let Stand { start, end, bytes } = Stand::of(piece)?;
+    let stretches = |(buffer, sections): (*const c_void, &[Section])| -> Result<Vec<Range<usize>>> {
+        let mut stretches = Vec::with_capacity(sections.len());
+        for section in sections {
+            let Stand { start, end, bytes } = Stand::of(section)?;
             let start = buffer.addr().wrapping_add(start as usize);
-            match (bytes, piece.datatype.is_dense()) {
+            match (bytes, section.datatype.is_dense()) {
                 (0, _) => {}
                 (_, true) => stretches.push(start..buffer.addr().wrapping_add(end as usize)),
                 (_, false) => stretches.push(start..start.wrapping_add(1)),
@@ -207,9 +208,9 @@ pub(crate) fn are_apart(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.end <= other.start || other.end <= one.start
 }
 
-/// The part of memory that the pieces of a buffer span.
+/// The part of memory that the sections of a buffer span.
 struct Extent {
-    /// Whether every piece stands packed in memory.
+    /// Whether every section stands packed in memory.
     dense: bool,
     /// From the buffer's address to the first byte.
     low: i64,
@@ -218,10 +219,10 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(buffer: *const c_void, pieces: &[Piece]) -> Result<Extent> {
+    fn of(buffer: *const c_void, sections: &[Section]) -> Result<Extent> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        let mut blocks = BufferBlocks::of(pieces, |piece| {
-            let Stand { start, end, bytes } = Stand::of(piece)?;
+        let mut blocks = BufferBlocks::of(sections, |section| {
+            let Stand { start, end, bytes } = Stand::of(section)?;
             if bytes == 0 {
                 return Ok(Block::NOTHING);
             }
@@ -238,7 +239,7 @@ impl Extent {
         for block in blocks.iter_mut().filter(|block| block.bytes > 0) {
             block.offset = block.offset.wrapping_sub(low as usize);
         }
-        let dense = pieces.iter().all(|piece| piece.datatype.is_dense() || piece.count == 0);
+        let dense = sections.iter().all(|section| section.datatype.is_dense() || section.count == 0);
         let bytes = high.checked_sub(low).and_then(|bytes| usize::try_from(bytes).ok());
         let bytes =
             bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_far(&"the buffer"))?;
@@ -246,7 +247,7 @@ impl Extent {
     }
 }
 
-/// Where one piece stands, in bytes from the buffer's address.
+/// Where one section stands, in bytes from the buffer's address.
 struct Stand {
     start: i64,
     end: i64,
@@ -256,21 +257,21 @@ struct Stand {
 
 impl Stand {
     #[inline]
-    fn of(piece: &Piece) -> Result<Stand> {
-        let bytes = bytes_of(piece.count, &piece.datatype)?;
-        let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
+    fn of(section: &Section) -> Result<Stand> {
+        let bytes = bytes_of(section.count, &section.datatype)?;
+        let span = section.datatype.span(section.count).map_err(|error| too_far(&error))?;
         let beyond = || too_far(&"a displacement");
-        let start = piece.offset.checked_add(span.start).ok_or_else(beyond)?;
-        // A piece without data stands nowhere.
+        let start = section.offset.checked_add(span.start).ok_or_else(beyond)?;
+        // A section without data stands nowhere.
         let end = if bytes == 0 { start } else { start.checked_add(span.bytes).ok_or_else(beyond)? };
         Ok(Stand { start, end, bytes })
     }
 }
 
 impl BufferBlocks {
-    fn of(pieces: &[Piece], block: impl FnMut(&Piece) -> Result<Block>) -> Result<BufferBlocks> {
-        let mut blocks = pieces.iter().map(block);
-        match pieces {
+    fn of(sections: &[Section], block: impl FnMut(&Section) -> Result<Block>) -> Result<BufferBlocks> {
+        let mut blocks = sections.iter().map(block);
+        match sections {
             [_] => Ok(BufferBlocks::One(blocks.next().transpose()?.unwrap_or(Block::NOTHING))),
             _ => Ok(BufferBlocks::Listed(blocks.collect::<Result<_>>()?)),
         }
@@ -297,13 +298,13 @@ impl DerefMut for BufferBlocks {
     }
 }
 
-/// Room for the packed pieces, one behind the other, and where each stands there.
-fn packed_room(pieces: &[Piece]) -> Result<(Heap, BufferBlocks)> {
-    let blocks = behind_each_other(pieces)?;
+/// Room for the packed sections, one behind the other, and where each stands there.
+fn packed_room(sections: &[Section]) -> Result<(Heap, BufferBlocks)> {
+    let blocks = behind_each_other(sections)?;
     Ok((pooled(blocks.iter().map(|block| block.bytes).sum()), blocks))
 }
 
-/// Packs the elements of one piece, which stand in `from`, into their block.
+/// Packs the elements of one section, which stand in `from`, into their block.
 fn pack((datatype, count): (&Datatype, i64), from: Payload<'_>, packed: &Heap, block: &Block) -> Result<()> {
     let mut into = packed.memory().part(block.offset, block.bytes);
     datatype::pack_memory(datatype, count, from, &mut into, 0)
@@ -311,26 +312,26 @@ fn pack((datatype, count): (&Datatype, i64), from: Payload<'_>, packed: &Heap, b
     Ok(())
 }
 
-/// Where the elements of a piece stand: how far from the buffer's address, and how many bytes they span.
-fn place_of(piece: &Piece) -> Result<(isize, usize)> {
-    let span = piece.datatype.span(piece.count).map_err(|error| too_far(&error))?;
-    Ok(((piece.offset + span.start) as isize, span.bytes as usize))
+/// Where the elements of a section stand: how far from the buffer's address, and how many bytes they span.
+fn place_of(section: &Section) -> Result<(isize, usize)> {
+    let span = section.datatype.span(section.count).map_err(|error| too_far(&error))?;
+    Ok(((section.offset + span.start) as isize, span.bytes as usize))
 }
 
-fn places(buffer: Received, pieces: &[Piece]) -> Result<Vec<BufferPlace>> {
-    let place = |piece: &Piece| {
-        let (offset, bytes) = place_of(piece)?;
+fn places(buffer: Received, sections: &[Section]) -> Result<Vec<BufferPlace>> {
+    let place = |section: &Section| {
+        let (offset, bytes) = place_of(section)?;
         let memory = buffer.memory(offset, bytes);
-        Ok(BufferPlace { memory, count: piece.count, datatype: Datatype::clone(&piece.datatype) })
+        Ok(BufferPlace { memory, count: section.count, datatype: Datatype::clone(&section.datatype) })
     };
-    pieces.iter().map(place).collect()
+    sections.iter().map(place).collect()
 }
 
-/// Blocks for pieces that are packed one behind the other.
-fn behind_each_other(pieces: &[Piece]) -> Result<BufferBlocks> {
+/// Blocks for sections that are packed one behind the other.
+fn behind_each_other(sections: &[Section]) -> Result<BufferBlocks> {
     let mut offset = 0;
-    BufferBlocks::of(pieces, |piece| {
-        let bytes = bytes_of(piece.count, &piece.datatype)?;
+    BufferBlocks::of(sections, |section| {
+        let bytes = bytes_of(section.count, &section.datatype)?;
         let block = Block { offset, bytes };
         offset += bytes;
         Ok(block)

@@ -30,8 +30,8 @@ pub(crate) fn check(buffer: *const c_void, count: i64, datatype: &Datatype, acce
     })
     .map_err(wrong)?;
     let Some(first) = blocks.parts.first().cloned() else { return Ok(()) };
-    if let Some(piece) = allocation::piece_of(first.start) {
-        return blocks.lie_in(&[piece], "the memory that MPI_Alloc_mem gave");
+    if let Some(allocated) = allocation::allocation_of(first.start) {
+        return blocks.lie_in(&[allocated], "the memory that MPI_Alloc_mem gave");
     }
     match mapped(access) {
         Some(mapped) => blocks.lie_in(&mapped, "the memory that this process has"),

@@ -437,7 +437,7 @@ mod tests {
     fn whether_memory_may_be_read_is_taken_from_the_trial() {
         let allowed = "shm: all pairs\n  above            the receiver reads the sender's memory (CMA: tried, and allowed);\n";
         assert_eq!(reading(allowed).unwrap().state, State::Good);
-        let refused = "  above  copied, in pieces (CMA refused: the kernel says: Operation not permitted (os error 1))\n";
+        let refused = "  above  copied, in chunks (CMA refused: the kernel says: Operation not permitted (os error 1))\n";
         let check = reading(refused).unwrap();
         assert!(check.state == State::Slow && check.what.contains("Operation not permitted"), "{check:?}");
         assert!(reading("tcp: all pairs\n").is_none());

@@ -7,7 +7,7 @@
 //! Messages, bytes and memory are those of all ranks' schedules, one after the other; of what has as many
 //! steps as ranks, of those of one node, since all nodes do the same. Rounds are the longest chain of
 //! messages, each sent after the one before has come, found by walking back from the end of 64 ranks; of
-//! operations in pieces, what the rank sends that sends most.
+//! operations in chunks, what the rank sends that sends most.
 
 #[path = "../tests/all/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ type Make<'a> = &'a dyn Fn(&Shape) -> Schedule;
 #[derive(Clone, Copy, PartialEq)]
 enum Rounds {
     Chain,
-    Pieces,
+    Chunks,
     /// All nodes are alike, and schedules so long that one node is looked at.
     Waits,
 }
@@ -78,11 +78,11 @@ fn large() {
     };
     let least = (20, n * (p - 1.0) / p, n * (nodes - 1.0));
     let way = |way: Bcast| move |shape: &Shape| way.schedule(shape, Rank(0), LONG);
-    line("bcast, 64 MiB", "circulant", Rounds::Pieces, &way(Bcast::Circulant), least);
-    line("bcast, 64 MiB", "by node", Rounds::Pieces, &way(Bcast::ByNode), least);
+    line("bcast, 64 MiB", "circulant", Rounds::Chunks, &way(Bcast::Circulant), least);
+    line("bcast, 64 MiB", "by node", Rounds::Chunks, &way(Bcast::ByNode), least);
     let way = |way: Reduce| move |shape: &Shape| way.schedule(shape, Rank(0), LONG / 8, SUM, false);
-    line("reduce, 64 MiB", "circulant", Rounds::Pieces, &way(Reduce::Circulant), least);
-    line("reduce, 64 MiB", "by node", Rounds::Pieces, &way(Reduce::ByNode), least);
+    line("reduce, 64 MiB", "circulant", Rounds::Chunks, &way(Reduce::Circulant), least);
+    line("reduce, 64 MiB", "by node", Rounds::Chunks, &way(Reduce::ByNode), least);
     let least = (20, 2.0 * n * (p - 1.0) / p, 2.0 * n * (nodes - 1.0));
     let way = |way: Allreduce| move |shape: &Shape| way.schedule(shape, LONG / 8, SUM, false);
     line("allreduce, 64 MiB", "Rabenseifner", Rounds::Chain, &way(Allreduce::Rabenseifner), least);
@@ -133,7 +133,7 @@ fn print(line: &Line<'_>) {
             (0..line.ranks).for_each(|rank| count.add(rank, &one(rank), node));
             (
                 count,
-                if line.rounds == Rounds::Pieces {
+                if line.rounds == Rounds::Chunks {
                     count.messages_most as u32
                 } else {
                     chain(line.ranks, &one)

@@ -20,7 +20,7 @@ pub enum Allgather {
     /// Every block goes round: p - 1 rounds, to neighbours only, no extra copy.
     Ring,
     /// Around a circulant graph: ceil(log2 p) rounds for any p, the least number of bytes, and no copies
-    /// where the blocks are contiguous; a message passes the last rank's block in two pieces.
+    /// where the blocks are contiguous; a message passes the last rank's block in two chunks.
     Circulant,
     /// Within the nodes to one rank of each, between these, and within the nodes again: what a node has not
     /// comes to it once. As [`Allgather::Circulant`] where it is not known that nodes hold consecutive ranks,

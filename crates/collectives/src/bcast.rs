@@ -5,9 +5,9 @@ use messaging::Rank;
 use crate::allgather::{Ring, ring};
 use crate::blocks::Blocks;
 use crate::choice::{self, Asked};
-use crate::circulant::{Circulant, Pieces, halvings};
+use crate::circulant::{Chunks, Circulant, halvings};
 use crate::nested;
-use crate::pipeline::{self, pieces};
+use crate::pipeline::{self, chunks};
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Shape, log2};
 use crate::tree::Tree;
@@ -23,13 +23,13 @@ pub enum Bcast {
     /// A slice from the root to every rank, then an allgather round a circulant graph: about 2 n bytes per
     /// rank, 1 + ceil(log2 p) rounds for any p.
     ScatterAllgather,
-    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, which is the
+    /// In m chunks round a circulant graph: m - 1 + ceil(log2 p) rounds of a chunk for any p, which is the
     /// least that can be; n bytes per rank.
     Circulant,
-    /// In m pieces down a binary tree: about m + log2 p rounds of a piece, in which a rank sends two: 2 n
+    /// In m chunks down a binary tree: about m + log2 p rounds of a chunk, in which a rank sends two: 2 n
     /// bytes.
     BinaryTree,
-    /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece, n bytes per rank.
+    /// In m chunks along a chain of all ranks: m + p - 2 rounds of a chunk, n bytes per rank.
     Chain,
     /// Between the nodes first, one rank of each, then within them: n bytes come to each node once. As
     /// without nodes where it is not known who sits where.
@@ -123,22 +123,22 @@ fn halves_together(size: u32) -> Vec<u32> {
 }
 
 fn circulant(shape: &Shape, root: Rank, data: Span) -> Schedule {
-    let mut schedule = Schedule::new("bcast in pieces round a circulant graph");
-    let count = pieces(data.bytes, 1, log2(shape.size()), shape);
-    pipeline::bcast(&mut schedule, data, count, &Pieces::new(shape, root).moves(count));
+    let mut schedule = Schedule::new("bcast in chunks round a circulant graph");
+    let count = chunks(data.bytes, 1, log2(shape.size()), shape);
+    pipeline::bcast(&mut schedule, data, count, &Chunks::new(shape, root).moves(count));
     schedule
 }
 
 fn binary_tree(shape: &Shape, root: Rank, data: Span) -> Schedule {
-    let mut schedule = Schedule::new("bcast in pieces down a binary tree");
-    let count = pieces(data.bytes, 1, log2(shape.size()), shape);
+    let mut schedule = Schedule::new("bcast in chunks down a binary tree");
+    let count = chunks(data.bytes, 1, log2(shape.size()), shape);
     pipeline::bcast(&mut schedule, data, count, &pipeline::binary_tree(shape, root, count));
     schedule
 }
 
 fn chain(shape: &Shape, root: Rank, data: Span) -> Schedule {
-    let mut schedule = Schedule::new("bcast in pieces along a chain");
-    let count = pieces(data.bytes, 1, shape.size() as usize, shape);
+    let mut schedule = Schedule::new("bcast in chunks along a chain");
+    let count = chunks(data.bytes, 1, shape.size() as usize, shape);
     pipeline::bcast(&mut schedule, data, count, &pipeline::chain(shape, root, count));
     schedule
 }

@@ -12,23 +12,23 @@
 //! Sums go the same way backwards: a rank that has sums for the ranks from itself on sends those for the
 //! ranks from s places ahead on to the rank s places ahead.
 //!
-//! # Broadcasting many pieces
+//! # Broadcasting many chunks
 //! Let q be the number of skips below p. In round i a rank sends along skip number i modulo q, and receives
-//! so: q rounds are a *phase*. The root, place 0, begins a new piece in each round, piece i in round i. What
-//! is wanted is a rule that says for each place which piece comes in which round, such that in every phase q
-//! different pieces come, each of them once in all, and that whoever sends a piece has it. Then n pieces are
-//! everywhere after n - 1 + q rounds, and nothing can be faster, since the last piece leaves the root in
+//! so: q rounds are a *phase*. The root, place 0, begins a new chunk in each round, chunk i in round i. What
+//! is wanted is a rule that says for each place which chunk comes in which round, such that in every phase q
+//! different chunks come, each of them once in all, and that whoever sends a chunk has it. Then n chunks are
+//! everywhere after n - 1 + q rounds, and nothing can be faster, since the last chunk leaves the root in
 //! round n - 1 and needs q more to be everywhere.
 //!
-//! The places that piece number i reaches within the phase in which it starts are those whose number, written
-//! as a sum of falling skips, greedily, ends with skip i: that is the place's *first piece*, and comes along
+//! The places that chunk number i reaches within the phase in which it starts are those whose number, written
+//! as a sum of falling skips, greedily, ends with skip i: that is the place's *first chunk*, and comes along
 //! the largest skip that is not greater than the place. In the next phase it reaches all others. So in each
-//! phase the first piece of a place comes fresh, and q - 1 others come that began a phase ago. Their order
+//! phase the first chunk of a place comes fresh, and q - 1 others come that began a phase ago. Their order
 //! follows from where they come from: for round k = 0, 1, … we look for the highest place, at most as high as
-//! the sender of that round, that has a first piece which does not come in an earlier round; all on a line on
+//! the sender of that round, that has a first chunk which does not come in an earlier round; all on a line on
 //! which the root stands at 0 and once more at p, and the place itself behind p. Such places are sums of
-//! falling skips of pieces not yet used; the search walks through these sums from high to low and goes on
-//! where it stood, so that it visits about two of them for each round. Which piece a place sends is which one
+//! falling skips of chunks not yet used; the search walks through these sums from high to low and goes on
+//! where it stood, so that it visits about two of them for each round. Which chunk a place sends is which one
 //! the receiver gets. Computing the latter for q receivers, all takes about 2 q² steps and no message: some
 //! microseconds for a million ranks.
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Circulant<'a> {
 }
 
 impl Circulant<'_> {
-    /// The blocks from `first` to before `end` places ahead of this rank, in at most two pieces.
+    /// The blocks from `first` to before `end` places ahead of this rank, in at most two chunks.
     fn runs(&self, data: Span, first: u32, end: u32) -> impl Iterator<Item = Span> {
         let (root, size) = (self.shape.rank().0, self.shape.size());
         let rotated = Rotated { blocks: self.blocks, root, size };
@@ -129,21 +129,21 @@ fn landings(schedule: &mut Schedule, room: &mut Span, sums: &[Span]) -> Vec<Span
     sums.iter().map(place).collect()
 }
 
-/// The broadcast of many pieces from one place.
-pub(crate) struct Pieces {
+/// The broadcast of many chunks from one place.
+pub(crate) struct Chunks {
     /// 1, …, and the number of ranks at the end.
     skips: Vec<u64>,
     place: u64,
     root: Rank,
 }
 
-impl Pieces {
-    pub(crate) fn new(shape: &Shape, root: Rank) -> Pieces {
+impl Chunks {
+    pub(crate) fn new(shape: &Shape, root: Rank) -> Chunks {
         let mut skips: Vec<u64> =
             [shape.size()].into_iter().chain(halvings(shape.size())).map(u64::from).collect();
         skips.reverse();
         let place = crate::shape::back(shape.rank().0, root.0, shape.size());
-        Pieces { skips, place: u64::from(place), root }
+        Chunks { skips, place: u64::from(place), root }
     }
 
     /// Rounds in a phase, ceil(log2 p).
@@ -159,7 +159,7 @@ impl Pieces {
         Rank(around((place % self.size()) as u32, self.root.0, self.size() as u32))
     }
 
-    /// What this rank does in the broadcast of `count` pieces, round by round.
+    /// What this rank does in the broadcast of `count` chunks, round by round.
     pub(crate) fn moves(&self, count: usize) -> Vec<Move> {
         let phase = self.phase();
         if phase == 0 || count == 0 {
@@ -171,46 +171,46 @@ impl Pieces {
         let mut moves = Vec::with_capacity(3 * (count + phase));
         for round in idle..idle + count - 1 + phase {
             let (at, past) = (round % phase, (round - round % phase) as i64 - idle as i64);
-            let number = |piece: i64| usize::try_from(piece + past).ok().map(|piece| piece.min(count - 1));
+            let number = |chunk: i64| usize::try_from(chunk + past).ok().map(|chunk| chunk.min(count - 1));
             let to = (self.place + self.skips[at]) % self.size();
-            if let (Some(piece), true) = (number(goes[at]), to != 0) {
-                moves.push(Move::Give(self.rank(to), piece));
+            if let (Some(chunk), true) = (number(goes[at]), to != 0) {
+                moves.push(Move::Give(self.rank(to), chunk));
             }
-            if let (Some(piece), true) = (number(comes[at]), self.place != 0) {
-                moves.push(Move::Take(self.rank(self.place + self.size() - self.skips[at]), piece));
+            if let (Some(chunk), true) = (number(comes[at]), self.place != 0) {
+                moves.push(Move::Take(self.rank(self.place + self.size() - self.skips[at]), chunk));
             }
             moves.push(Move::Pause);
         }
         moves
     }
 
-    /// For each round of a phase the piece that this place sends, counted from the phase's own first.
+    /// For each round of a phase the chunk that this place sends, counted from the phase's own first.
     fn goes(&self) -> Vec<i64> {
         if self.place == 0 {
             return (0..self.phase() as i64).collect();
         }
         let to = |skip: u64| (self.place + skip) % self.size();
-        let piece = |round: usize| self.comes(to(self.skips[round]))[round];
-        (0..self.phase()).map(piece).collect()
+        let chunk = |round: usize| self.comes(to(self.skips[round]))[round];
+        (0..self.phase()).map(chunk).collect()
     }
 
-    /// For each round of a phase the piece that comes to a place, counted from the phase's own first:
+    /// For each round of a phase the chunk that comes to a place, counted from the phase's own first:
     /// negative for those that began in the phase before.
     fn comes(&self, place: u64) -> Vec<i64> {
-        let first = self.first_piece(place);
+        let first = self.first_chunk(place);
         let mut search = Search::new(&self.skips, self.size() + place, first);
         search.walk(0, search.next[self.skips.len()]);
         debug_assert_eq!(search.found.len(), self.phase(), "place {place} of {}", self.size());
         let root = self.phase();
-        let number = |&piece: &usize| match piece == root {
+        let number = |&chunk: &usize| match chunk == root {
             true => first as i64,
-            false => piece as i64 - root as i64,
+            false => chunk as i64 - root as i64,
         };
         search.found.iter().map(number).collect()
     }
 
     /// The smallest of the skips that a place is the sum of. The root has its own number.
-    fn first_piece(&self, place: u64) -> usize {
+    fn first_chunk(&self, place: u64) -> usize {
         let mut left = place;
         for (number, &skip) in self.skips.iter().enumerate().rev() {
             if left == skip {
@@ -224,12 +224,12 @@ impl Pieces {
     }
 }
 
-/// The search for the places that the pieces of a phase come from.
+/// The search for the places that the chunks of a phase come from.
 struct Search<'a> {
     skips: &'a [u64],
     /// The place itself, on the line where the root stands at 0 and at p.
     target: u64,
-    /// The pieces that are not used yet, falling: the one behind each, and behind the last number the
+    /// The chunks that are not used yet, falling: the one behind each, and behind the last number the
     /// highest.
     next: Vec<usize>,
     previous: Vec<usize>,
@@ -238,7 +238,7 @@ struct Search<'a> {
     last: u64,
 }
 
-/// Behind the lowest piece.
+/// Behind the lowest chunk.
 const END: usize = usize::MAX;
 
 impl<'a> Search<'a> {
@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The highest place that the round which is next may take its piece from; none when all rounds are done.
+    /// The highest place that the round which is next may take its chunk from; none when all rounds are done.
     fn limit(&self) -> Option<u64> {
         let round = self.found.len();
         (round + 1 < self.skips.len()).then(|| self.target - self.skips[round])
@@ -294,8 +294,8 @@ impl<'a> Search<'a> {
 mod tests {
     use super::*;
 
-    fn graph(size: u32, place: u32) -> Pieces {
-        Pieces::new(&Shape::new(Rank(place), size), Rank(0))
+    fn graph(size: u32, place: u32) -> Chunks {
+        Chunks::new(&Shape::new(Rank(place), size), Rank(0))
     }
 
     #[test]
@@ -308,24 +308,24 @@ mod tests {
         }
     }
 
-    /// In each phase all pieces but the own one of the phase before come, and the own one of this.
+    /// In each phase all chunks but the own one of the phase before come, and the own one of this.
     fn check_what_comes(size: u32, place: u32, comes: &[i64]) {
         let here = graph(size, place);
-        let (phase, first) = (here.phase() as i64, here.first_piece(u64::from(place)) as i64);
+        let (phase, first) = (here.phase() as i64, here.first_chunk(u64::from(place)) as i64);
         let mut sorted = comes.to_vec();
         sorted.sort_unstable();
-        let expected: Vec<i64> = (-phase..0).filter(|&piece| piece != first - phase).chain([first]).collect();
+        let expected: Vec<i64> = (-phase..0).filter(|&chunk| chunk != first - phase).chain([first]).collect();
         assert_eq!(sorted, expected, "place {place} of {size}");
     }
 
-    /// Whoever sends a piece has it: from the phase before, or since a round of this one.
+    /// Whoever sends a chunk has it: from the phase before, or since a round of this one.
     fn check_what_goes(size: u32, place: u32, comes: &[i64]) {
         let here = graph(size, place);
-        let (phase, first) = (here.phase() as i64, here.first_piece(u64::from(place)) as i64);
-        for (round, piece) in here.goes().into_iter().enumerate() {
+        let (phase, first) = (here.phase() as i64, here.first_chunk(u64::from(place)) as i64);
+        for (round, chunk) in here.goes().into_iter().enumerate() {
             let is_to_root = (u64::from(place) + here.skips[round]).is_multiple_of(u64::from(size));
-            let has = piece == first - phase || comes[..round].contains(&piece);
-            assert!(is_to_root || has, "place {place} of {size} has no {piece} in round {round}: {comes:?}");
+            let has = chunk == first - phase || comes[..round].contains(&chunk);
+            assert!(is_to_root || has, "place {place} of {size} has no {chunk} in round {round}: {comes:?}");
         }
     }
 
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_what_it_sends_and_gets_every_piece() {
+    fn every_place_has_what_it_sends_and_gets_every_chunk() {
         (2..400).for_each(|size| check(size, 1..size));
         for size in [1000, 1023, 1025, 4097] {
             check(size, 1..size);
@@ -356,13 +356,13 @@ mod tests {
         }
     }
 
-    /// Round by round, with all ranks at once: everybody gives and takes at most one piece, gives what
+    /// Round by round, with all ranks at once: everybody gives and takes at most one chunk, gives what
     /// it has, and to somebody who takes it in this round.
     #[test]
-    fn all_pieces_are_everywhere_in_as_few_rounds_as_can_be() {
+    fn all_chunks_are_everywhere_in_as_few_rounds_as_can_be() {
         for (size, count) in (2..40).flat_map(|size| [1, 2, 3, 7, 50].map(|count| (size, count))) {
             let root = size / 3;
-            let moves = |rank| Pieces::new(&Shape::new(Rank(rank), size), Rank(root)).moves(count);
+            let moves = |rank| Chunks::new(&Shape::new(Rank(rank), size), Rank(root)).moves(count);
             let rounds =
                 |moves: Vec<Move>| moves.split(|&one| one == Move::Pause).map(<[Move]>::to_vec).collect();
             let all: Vec<Vec<Vec<Move>>> = (0..size).map(moves).map(rounds).collect();
@@ -373,21 +373,21 @@ mod tests {
                 for (here, rounds) in (0..size).zip(&all) {
                     for &one in &rounds[round] {
                         match one {
-                            Move::Give(to, piece) => given.push((here, to.0, piece)),
-                            Move::Take(from, piece) => taken.push((from.0, here, piece)),
+                            Move::Give(to, chunk) => given.push((here, to.0, chunk)),
+                            Move::Take(from, chunk) => taken.push((from.0, here, chunk)),
                             Move::Pause => unreachable!("rounds end with it"),
                         }
                     }
                 }
-                assert!(given.iter().all(|&(from, _, piece)| has[from as usize][piece]), "{size} ranks");
+                assert!(given.iter().all(|&(from, _, chunk)| has[from as usize][chunk]), "{size} ranks");
                 assert!(taken.windows(2).all(|pair| pair[0].1 < pair[1].1), "two at a time");
                 assert!(given.windows(2).all(|pair| pair[0].0 < pair[1].0), "two at a time");
-                for &(_, to, piece) in &taken {
-                    assert!(!std::mem::replace(&mut has[to as usize][piece], true), "it has come before");
+                for &(_, to, chunk) in &taken {
+                    assert!(!std::mem::replace(&mut has[to as usize][chunk], true), "it has come before");
                 }
                 given.sort_unstable();
                 taken.sort_unstable();
-                assert_eq!(given, taken, "{size} ranks, {count} pieces, round {round}");
+                assert_eq!(given, taken, "{size} ranks, {count} chunks, round {round}");
             }
             assert!(all.iter().all(|rounds| rounds.len() == least + 1 && rounds[least].is_empty()));
             assert!(has.iter().flatten().all(|&has| has));

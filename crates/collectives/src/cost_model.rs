@@ -252,9 +252,9 @@ impl<'a> CostModel<'a> {
                 };
                 PredictedCost { path: fan.path.max(busy) + late, ..fan } + self.around(slice, Work::NONE)
             }
-            Bcast::Circulant => self.in_pieces_around(bytes, Work::NONE),
-            Bcast::BinaryTree => self.in_pieces_down_a_tree(bytes, Work::NONE),
-            Bcast::Chain => self.in_pieces_along_a_chain(bytes, Work::NONE),
+            Bcast::Circulant => self.in_chunks_around(bytes, Work::NONE),
+            Bcast::BinaryTree => self.in_chunks_down_a_tree(bytes, Work::NONE),
+            Bcast::Chain => self.in_chunks_along_a_chain(bytes, Work::NONE),
             Bcast::ByNode if self.seating == RankPlacement::Plain => return None,
             Bcast::ByNode => self.among_parts::<Bcast>(asked) + self.in_each_part::<Bcast>(asked),
             Bcast::Binomial => self.tree(bytes, 0.0),
@@ -310,10 +310,10 @@ impl<'a> CostModel<'a> {
             Alltoall::Bruck => {
                 let half = bytes * (self.size as usize).div_ceil(2);
                 // Blocks stand apart, so that each is copied by itself.
-                let piece = self.costs.copy.fixed_ns * f64::from(self.size);
-                let packing = self.costs.copy.byte_ns * (2 * half) as f64 + piece;
+                let chunk = self.costs.copy.fixed_ns * f64::from(self.size);
+                let packing = self.costs.copy.byte_ns * (2 * half) as f64 + chunk;
                 let round = |level: u32| self.everybody(half, 1u32 << level) + self.all_do(packing);
-                let turned = 2.0 * self.costs.copy.byte_ns * (bytes * self.size as usize) as f64 + piece;
+                let turned = 2.0 * self.costs.copy.byte_ns * (bytes * self.size as usize) as f64 + chunk;
                 self.levels().map(round).sum::<PredictedCost>() + self.all_do(turned)
             }
             Alltoall::ByNode if self.seating == RankPlacement::Plain => return None,
@@ -328,9 +328,9 @@ impl<'a> CostModel<'a> {
             Reduce::ByNode if !self.goes_by_node(commutative) => return None,
             Reduce::ByNode => self.in_each_part::<Reduce>(asked) + self.among_parts::<Reduce>(asked),
             _ if !commutative => return None,
-            Reduce::Circulant => self.in_pieces_around(bytes, self.costs.combine),
-            Reduce::BinaryTree => self.in_pieces_down_a_tree(bytes, self.costs.combine),
-            Reduce::Chain => self.in_pieces_along_a_chain(bytes, self.costs.combine),
+            Reduce::Circulant => self.in_chunks_around(bytes, self.costs.combine),
+            Reduce::BinaryTree => self.in_chunks_down_a_tree(bytes, self.costs.combine),
+            Reduce::Chain => self.in_chunks_along_a_chain(bytes, self.costs.combine),
             Reduce::RingGather => {
                 let slice = self.slice(bytes);
                 self.ring(slice, self.costs.combine.of_ns(slice)) + self.fan(slice)
@@ -364,8 +364,8 @@ impl<'a> CostModel<'a> {
                 let slice = bytes.div_ceil(together as usize);
                 let sliced = Asked { bytes: slice, ..asked };
                 let lanes = CostModel { beside: together, ..self.between() };
-                let piece = lanes.slice(slice);
-                let across = lanes.around(piece, self.costs.combine) + lanes.around(piece, Work::NONE);
+                let chunk = lanes.slice(slice);
+                let across = lanes.around(chunk, self.costs.combine) + lanes.around(chunk, Work::NONE);
                 let across = PredictedCost { work: across.work * f64::from(together), ..across };
                 self.in_each_part::<ReduceScatter>(sliced) + across + self.within().around(slice, Work::NONE)
             }

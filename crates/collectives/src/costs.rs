@@ -180,25 +180,25 @@ impl Costs {
         self.package.is_some() || self.numa.is_some() || self.cache.is_some()
     }
 
-    /// In how many pieces so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round
-    /// a piece over that link.
+    /// In how many chunks so many bytes go best, where n of them take n - 1 + `depth` rounds, and each round
+    /// a chunk over that link.
     ///
-    /// With rounds of a + m b for pieces of m bytes, that is the root of all bytes times depth times b / a;
-    /// once for pieces that are sent at once, and once for longer ones.
-    pub(crate) fn pieces(&self, link: &Link, bytes: usize, depth: usize) -> usize {
+    /// With rounds of a + m b for chunks of m bytes, that is the root of all bytes times depth times b / a;
+    /// once for chunks that are sent at once, and once for longer ones.
+    pub(crate) fn chunks(&self, link: &Link, bytes: usize, depth: usize) -> usize {
         let (all, depth) = (bytes as f64, depth as f64);
         let at_once = 2.0 * self.step_ns + link.latency_ns;
         let asked = at_once + link.ask_ns + link.latency_ns;
         let best = |round: f64, byte: f64| (all * depth * byte / round.max(1.0)).sqrt();
         let least = bytes.div_ceil(link.eager_bytes_max.max(1)) as f64;
-        let whole = |count: f64| count.round().clamp(1.0, PIECES_MAX);
+        let whole = |count: f64| count.round().clamp(1.0, CHUNKS_MAX);
         let short = whole(best(at_once, link.eager_byte_ns).max(least));
         let long = whole(best(asked, link.byte_ns));
         let time = |count: f64| {
-            let piece = (all / count).ceil();
-            let bytes = if piece <= link.eager_bytes_max as f64 { link.eager_byte_ns } else { link.byte_ns };
-            let round = if piece <= link.eager_bytes_max as f64 { at_once } else { asked };
-            (count - 1.0 + depth) * (round + piece * bytes)
+            let chunk = (all / count).ceil();
+            let bytes = if chunk <= link.eager_bytes_max as f64 { link.eager_byte_ns } else { link.byte_ns };
+            let round = if chunk <= link.eager_bytes_max as f64 { at_once } else { asked };
+            (count - 1.0 + depth) * (round + chunk * bytes)
         };
         if time(short) <= time(long) { short as usize } else { long as usize }
     }
@@ -319,8 +319,8 @@ const MAGIC: &str = "weft costs 1";
 const LINES: &str = "node, cache, numa, package and network with latency, eager byte, eager limit, asking and byte; copy and \
                      combine with fixed and byte; step and turn with one number";
 const LINK_VALUES: usize = 5;
-/// Whatever a round costs: a schedule has steps for each piece.
-const PIECES_MAX: f64 = 4096.0;
+/// Whatever a round costs: a schedule has steps for each chunk.
+const CHUNKS_MAX: f64 = 4096.0;
 /// A second.
 const VALUE_MAX: f64 = 1e9;
 

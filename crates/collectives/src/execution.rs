@@ -1,4 +1,4 @@
-//! Runs a schedule on an engine, a piece at a time.
+//! Runs a schedule on an engine, a chunk at a time.
 //!
 //! [`Execution::advance`] begins all it can, asks the engine what has ended, and returns; whoever waits calls
 //! [`Engine::progress`] in between. Executions of one communicator that go on at the same time are kept apart

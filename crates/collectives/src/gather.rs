@@ -79,9 +79,9 @@ fn binomial(shape: &Shape, root: Rank, bytes: usize, blocks: Blocks<'_>, in_plac
 }
 
 /// The root takes its children's subtrees straight into the output; one that passes the last rank is put
-/// there in two pieces.
+/// there in two chunks.
 fn collect(schedule: &mut Schedule, tree: Tree, rotated: &Rotated<'_>) {
-    let mut pieces = None;
+    let mut chunks = None;
     for child in tree.children() {
         let [ahead, wrapped] = rotated.runs(Span::output(0), child.first, child.end);
         if wrapped.bytes == 0 {
@@ -89,10 +89,10 @@ fn collect(schedule: &mut Schedule, tree: Tree, rotated: &Rotated<'_>) {
         } else {
             let room = schedule.scratch(ahead.bytes + wrapped.bytes);
             schedule.receive(child.rank, room);
-            pieces = Some((room, ahead, wrapped));
+            chunks = Some((room, ahead, wrapped));
         }
     }
-    if let Some((room, ahead, wrapped)) = pieces {
+    if let Some((room, ahead, wrapped)) = chunks {
         schedule.wait();
         schedule.copy(room.part(0, ahead.bytes), ahead);
         schedule.copy(room.part(ahead.bytes, wrapped.bytes), wrapped);

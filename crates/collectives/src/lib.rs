@@ -3,7 +3,7 @@
 //! A [`Schedule`] is one rank's part of a collective operation as plain data: send, receive, copy, reduce,
 //! wait. Each function here makes one, from nothing but the rank, the number of ranks and the lengths; so a
 //! schedule can be printed, checked and counted without a job, for a million ranks as well as for two. An
-//! [`Execution`] runs a schedule on an engine, a piece at each call, and never waits: blocking, nonblocking
+//! [`Execution`] runs a schedule on an engine, a chunk at each call, and never waits: blocking, nonblocking
 //! and persistent operations differ only in who calls it, and when.
 //!
 //! All lengths are bytes of *packed* data: elements stand one behind the other. Whoever has datatypes with

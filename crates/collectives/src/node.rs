@@ -211,7 +211,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
     fn carry_out(
         &mut self,
         plan: &SegmentPlan<'_>,
-        is_piece: bool,
+        is_chunk: bool,
         input: Payload<'_>,
         output: &mut UserMemory,
         combining: impl Combine,
@@ -220,7 +220,7 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         let part = |Block { offset, bytes }| contribution.part(offset, bytes);
         // Shown as early as can be: the rest is done while the lines are on their way.
         if plan.gives {
-            self.give(plan.entry().map(part), is_piece)?;
+            self.give(plan.entry().map(part), is_chunk)?;
         }
         if let Some(place) = plan.kept() {
             output.write_at(place, part(plan.own()));
@@ -287,10 +287,10 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
     /// Writes this member's slot, or gives its only chunk, when all members are through with what stood
     /// there.
     #[inline(always)]
-    fn give(&mut self, parts: [Payload<'_>; 2], is_piece: bool) -> Result<()> {
-        let ahead = if is_piece { Ring::Short.round(self.of.size()) } else { DEPTH };
+    fn give(&mut self, parts: [Payload<'_>; 2], is_chunk: bool) -> Result<()> {
+        let ahead = if is_chunk { Ring::Short.round(self.of.size()) } else { DEPTH };
         self.await_room(ahead)?;
-        if is_piece {
+        if is_chunk {
             let bytes = parts[0].bytes() + parts[1].bytes();
             self.segment().send_chunk(Ring::Short, self.number, [bytes as u32, 1], parts);
         } else {
@@ -369,14 +369,14 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
         Err(self.misfit(from, owes))
     }
 
-    /// The error of a slot that is not what was to come. If it is one of [several chunks](pieces), this
+    /// The error of a slot that is not what was to come. If it is one of [several chunks](chunks), this
     /// member goes past all of them, since their numbers count for all.
     #[cold]
     fn misfit(&mut self, from: Rank, owes: &dyn Fn(Rank) -> Option<usize>) -> Fault {
         let [bytes, _] = self.segment().announced(from.0, self.number);
         let (sent_bytes, expected_bytes) = (bytes as usize, owes(from).unwrap_or(0));
         // Who learns of a loss meanwhile says nothing of it: this is told already.
-        let _ = self.pass_pieces(owes);
+        let _ = self.pass_chunks(owes);
         self.turn.credit.begin_up_to(self.number);
         match sent_bytes == expected_bytes {
             true if self.of.size() == 2 => Fault::ExpectsMore { with: from, bytes: sent_bytes },
@@ -387,20 +387,20 @@ impl<'a, M: SegmentMember> SegmentOperation<'a, M> {
 
     /// Goes on to the last number that any of the members has announced that are heard, and shows those who
     /// wait for all that this one is there.
-    fn pass_pieces(&mut self, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
+    fn pass_chunks(&mut self, owes: &dyn Fn(Rank) -> Option<usize>) -> Result<()> {
         let (here, size) = (self.of.rank(), self.of.size());
-        let (first, mut pieces, mut next) = (self.number, 1, 1);
+        let (first, mut chunks, mut next) = (self.number, 1, 1);
         loop {
             for from in others(here, size).filter(|&from| owes(from).is_some()) {
                 self.until(Some(owes), |segment| segment.has(from.0, self.number))?;
                 let [_, theirs] = self.segment().announced(from.0, self.number);
-                pieces = pieces.max(chunking::told_pieces(theirs));
+                chunks = chunks.max(chunking::told_chunks(theirs));
                 next = chunking::following(theirs, self.number.wrapping_sub(first));
             }
             // Of a last round some numbers may have nothing.
-            let is_last = next >= pieces;
+            let is_last = next >= chunks;
             if is_last {
-                self.number = first.wrapping_add(pieces - 1);
+                self.number = first.wrapping_add(chunks - 1);
             }
             self.of.leave(self.number);
             if is_last {

@@ -1,8 +1,8 @@
-//! Long vectors cut into pieces that follow one another: while a rank receives one piece it sends the one
+//! Long vectors cut into chunks that follow one another: while a rank receives one chunk it sends the one
 //! before.
 //!
-//! A broadcast in pieces is a list of moves for each rank. A reduction is the same list backwards: where a
-//! piece came from, there its sum goes, and where it went, from there contributions come.
+//! A broadcast in chunks is a list of moves for each rank. A reduction is the same list backwards: where a
+//! chunk came from, there its sum goes, and where it went, from there contributions come.
 
 use messaging::Rank;
 
@@ -10,25 +10,25 @@ use crate::blocks::Blocks;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape, around, back};
 
-/// What a rank does with a piece of a broadcast.
+/// What a rank does with a chunk of a broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Move {
-    /// The piece of that number goes to the rank.
+    /// The chunk of that number goes to the rank.
     Give(Rank, usize),
-    /// The piece of that number comes from the rank.
+    /// The chunk of that number comes from the rank.
     Take(Rank, usize),
-    /// The pieces taken before must have come before the next move.
+    /// The chunks taken before must have come before the next move.
     Pause,
 }
 
-/// How many pieces so many bytes of whole elements are cut into, where the first piece takes `depth` rounds
+/// How many chunks so many bytes of whole elements are cut into, where the first chunk takes `depth` rounds
 /// to be everywhere.
-pub(crate) fn pieces(bytes: usize, element_bytes: usize, depth: usize, shape: &Shape) -> usize {
+pub(crate) fn chunks(bytes: usize, element_bytes: usize, depth: usize, shape: &Shape) -> usize {
     let (costs, link) = (shape.costs(), shape.slowest_link());
-    costs.pieces(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
+    costs.chunks(link, bytes, depth).min((bytes / element_bytes.max(1)).max(1))
 }
 
-/// Round i of a chain from the root on: piece i comes from the rank behind, and the one before it goes ahead.
+/// Round i of a chain from the root on: chunk i comes from the rank behind, and the one before it goes ahead.
 pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = back(shape.rank().0, root.0, shape.size());
     let behind = (place > 0).then(|| shape.behind(1));
@@ -36,7 +36,7 @@ pub(crate) fn chain(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     down(behind, ahead, count)
 }
 
-/// The moves of `count` pieces down a binary tree from the root on: piece i comes in round i from the place
+/// The moves of `count` chunks down a binary tree from the root on: chunk i comes in round i from the place
 /// above, and the one before it goes to the places below, which are 2 i + 1 and 2 i + 2 for place i.
 pub(crate) fn binary_tree(shape: &Shape, root: Rank, count: usize) -> Vec<Move> {
     let place = u64::from(back(shape.rank().0, root.0, shape.size()));
@@ -50,8 +50,8 @@ fn down(above: Option<Rank>, below: impl IntoIterator<Item = Rank>, count: usize
     let below: Vec<Rank> = below.into_iter().collect();
     let mut moves = Vec::new();
     for round in 0..=count {
-        if let Some(piece) = round.checked_sub(1) {
-            moves.extend(below.iter().map(|&rank| Move::Give(rank, piece)));
+        if let Some(chunk) = round.checked_sub(1) {
+            moves.extend(below.iter().map(|&rank| Move::Give(rank, chunk)));
         }
         if let (Some(above), true) = (above, round < count) {
             moves.push(Move::Take(above, round));
@@ -61,13 +61,13 @@ fn down(above: Option<Rank>, below: impl IntoIterator<Item = Rank>, count: usize
     moves
 }
 
-/// Broadcasts `data` in so many pieces.
+/// Broadcasts `data` in so many chunks.
 pub(crate) fn bcast(schedule: &mut Schedule, data: Span, count: usize, moves: &[Move]) {
     let slices = Blocks::Slices { count: data.bytes, element_bytes: 1, parts: count as u32 };
     for &one in moves {
         match one {
-            Move::Give(to, piece) => schedule.send(to, slices.of(data, piece as u32)),
-            Move::Take(from, piece) => schedule.receive(from, slices.of(data, piece as u32)),
+            Move::Give(to, chunk) => schedule.send(to, slices.of(data, chunk as u32)),
+            Move::Take(from, chunk) => schedule.receive(from, slices.of(data, chunk as u32)),
             Move::Pause => schedule.wait_received(),
         }
     }
@@ -95,9 +95,9 @@ pub(crate) fn reduce(
         Piling { own, sums, slices, begun: vec![own == sums; count], rooms: Vec::new(), open: Vec::new() };
     for &one in moves.iter().rev() {
         match one {
-            Move::Give(from, piece) => piling.receive(schedule, from, piece),
-            Move::Take(to, piece) => {
-                let sum = piling.sum(piece);
+            Move::Give(from, chunk) => piling.receive(schedule, from, chunk),
+            Move::Take(to, chunk) => {
+                let sum = piling.sum(chunk);
                 schedule.send(to, sum);
             }
             Move::Pause => piling.pause(schedule),
@@ -109,12 +109,12 @@ pub(crate) fn reduce(
     }
 }
 
-/// Sums in pieces: contributions of a round are received side by side, and added when all of them are there.
+/// Sums in chunks: contributions of a round are received side by side, and added when all of them are there.
 struct Piling<'a> {
     own: Span,
     sums: Span,
     slices: Blocks<'a>,
-    /// Whether anything stands where the sum of a piece goes.
+    /// Whether anything stands where the sum of a chunk goes.
     begun: Vec<bool>,
     /// Where contributions to sums that have begun are received.
     rooms: Vec<Span>,
@@ -123,18 +123,18 @@ struct Piling<'a> {
 }
 
 impl Piling<'_> {
-    /// Where the sum of a piece stands so far.
-    fn sum(&self, piece: usize) -> Span {
-        self.slices.of(if self.begun[piece] { self.sums } else { self.own }, piece as u32)
+    /// Where the sum of a chunk stands so far.
+    fn sum(&self, chunk: usize) -> Span {
+        self.slices.of(if self.begun[chunk] { self.sums } else { self.own }, chunk as u32)
     }
 
-    fn receive(&mut self, schedule: &mut Schedule, from: Rank, piece: usize) {
-        let sum = self.slices.of(self.sums, piece as u32);
-        if !self.begun[piece] {
+    fn receive(&mut self, schedule: &mut Schedule, from: Rank, chunk: usize) {
+        let sum = self.slices.of(self.sums, chunk as u32);
+        if !self.begun[chunk] {
             // The first one lies where the sum goes, and our own is added to it.
-            self.begun[piece] = true;
+            self.begun[chunk] = true;
             schedule.receive(from, sum);
-            self.open.push((self.slices.of(self.own, piece as u32), sum));
+            self.open.push((self.slices.of(self.own, chunk as u32), sum));
             return;
         }
         let used = self

@@ -4,10 +4,10 @@ use messaging::Rank;
 
 use crate::blocks::Blocks;
 use crate::choice::{self, Asked};
-use crate::circulant::Pieces;
+use crate::circulant::Chunks;
 use crate::folding::{Folding, Summing};
 use crate::nested;
-use crate::pipeline::{self, Move, pieces};
+use crate::pipeline::{self, Move, chunks};
 use crate::reduce_scatter::ring_of_slices;
 use crate::schedule::{Schedule, Span};
 use crate::shape::{Operator, Shape, around, distances, log2};
@@ -21,12 +21,12 @@ pub enum Reduce {
     /// Each rank reduces a slice, which goes round the ring, and gives it to the root: about 2 n bytes per
     /// rank, p rounds; for commutative operators.
     RingGather,
-    /// In m pieces round a circulant graph: m - 1 + ceil(log2 p) rounds of a piece for any p, n bytes per
+    /// In m chunks round a circulant graph: m - 1 + ceil(log2 p) rounds of a chunk for any p, n bytes per
     /// rank; for commutative operators, as are the next two.
     Circulant,
-    /// In m pieces up a binary tree: about m + log2 p rounds of a piece, in which a rank receives two.
+    /// In m chunks up a binary tree: about m + log2 p rounds of a chunk, in which a rank receives two.
     BinaryTree,
-    /// In m pieces along a chain of all ranks: m + p - 2 rounds of a piece.
+    /// In m chunks along a chain of all ranks: m + p - 2 rounds of a chunk.
     Chain,
     /// Within the nodes first, then between them, one rank of each: n bytes leave each node. As without nodes
     /// where it is not known who sits where, and where that would change the order of operands that do not
@@ -138,27 +138,27 @@ fn ring_gather(shape: &Shape, root: Rank, own: Span, slices: Blocks<'_>) -> Sche
 }
 
 fn circulant(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
-    let mut schedule = Schedule::new("reduce in pieces round a circulant graph");
-    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()), shape);
-    in_pieces(&mut schedule, (shape, root, own), operator, count, &Pieces::new(shape, root).moves(count));
+    let mut schedule = Schedule::new("reduce in chunks round a circulant graph");
+    let count = chunks(own.bytes, operator.element_bytes, log2(shape.size()), shape);
+    in_chunks(&mut schedule, (shape, root, own), operator, count, &Chunks::new(shape, root).moves(count));
     schedule
 }
 
 fn binary_tree(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
-    let mut schedule = Schedule::new("reduce in pieces up a binary tree");
-    let count = pieces(own.bytes, operator.element_bytes, log2(shape.size()), shape);
-    in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::binary_tree(shape, root, count));
+    let mut schedule = Schedule::new("reduce in chunks up a binary tree");
+    let count = chunks(own.bytes, operator.element_bytes, log2(shape.size()), shape);
+    in_chunks(&mut schedule, (shape, root, own), operator, count, &pipeline::binary_tree(shape, root, count));
     schedule
 }
 
 fn chain(shape: &Shape, root: Rank, own: Span, operator: Operator) -> Schedule {
-    let mut schedule = Schedule::new("reduce in pieces along a chain");
-    let count = pieces(own.bytes, operator.element_bytes, shape.size() as usize, shape);
-    in_pieces(&mut schedule, (shape, root, own), operator, count, &pipeline::chain(shape, root, count));
+    let mut schedule = Schedule::new("reduce in chunks along a chain");
+    let count = chunks(own.bytes, operator.element_bytes, shape.size() as usize, shape);
+    in_chunks(&mut schedule, (shape, root, own), operator, count, &pipeline::chain(shape, root, count));
     schedule
 }
 
-fn in_pieces(
+fn in_chunks(
     schedule: &mut Schedule,
     (shape, root, own): (&Shape, Rank, Span),
     operator: Operator,

@@ -33,7 +33,7 @@ enum Shape {
     Block,
     Loop(Loop),
     /// Blocks without a rule.
-    List(Arc<[Piece]>),
+    List(Arc<[ListedBlock]>),
     Sequence(Arc<[Part]>),
 }
 
@@ -47,7 +47,7 @@ struct Loop {
 
 /// One block of a list; `packed_at` is the sum of the bytes before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Piece {
+struct ListedBlock {
     packed_at: i64,
     offset: i64,
     bytes: i64,
@@ -136,7 +136,7 @@ impl Layout {
     }
 
     /// How many blocks there are, at most `i64::MAX`. Bytes by blocks is the mean block, which decides
-    /// between moving pieces and packing.
+    /// between moving listed blocks and packing.
     #[must_use]
     pub fn blocks(&self) -> i64 {
         self.blocks
@@ -152,7 +152,7 @@ impl Layout {
         match &self.shape {
             Shape::Block => mover.block(at.wrapping_add(range.start), range.end - range.start),
             Shape::Loop(rounds) => repeat(&rounds.inner, rounds.stride, at, range, mover),
-            Shape::List(pieces) => run_pieces(pieces, at, range, mover),
+            Shape::List(listed) => run_listed(listed, at, range, mover),
             Shape::Sequence(parts) => run_parts(parts, at, range, mover),
         }
     }
@@ -162,7 +162,7 @@ impl Layout {
         match &self.shape {
             Shape::Block => mover.block(at, self.bytes),
             Shape::Loop(rounds) => rounds.inner.run_rounds(at, rounds.stride, rounds.count, mover),
-            Shape::List(pieces) => pieces.iter().for_each(|piece| piece.run(at, mover)),
+            Shape::List(listed) => listed.iter().for_each(|block| block.run(at, mover)),
             Shape::Sequence(parts) => {
                 parts
                     .iter()
@@ -193,8 +193,8 @@ impl Loop {
     }
 }
 
-impl Piece {
-    /// Moves the whole piece, with a copy of constant size where there is one.
+impl ListedBlock {
+    /// Moves the whole block, with a copy of constant size where there is one.
     #[inline]
     fn run(&self, at: i64, mover: &mut impl Mover) {
         let offset = at.wrapping_add(self.offset);
@@ -252,15 +252,15 @@ fn run_blocks(at: i64, stride: i64, count: i64, bytes: i64, mover: &mut impl Mov
     }
 }
 
-fn run_pieces(pieces: &[Piece], at: i64, range: Range<i64>, mover: &mut impl Mover) {
-    let first = pieces.partition_point(|piece| piece.packed_at <= range.start) - 1;
-    for piece in &pieces[first..] {
-        if range.end <= piece.packed_at {
+fn run_listed(listed: &[ListedBlock], at: i64, range: Range<i64>, mover: &mut impl Mover) {
+    let first = listed.partition_point(|block| block.packed_at <= range.start) - 1;
+    for block in &listed[first..] {
+        if range.end <= block.packed_at {
             return;
         }
-        let from = range.start.max(piece.packed_at) - piece.packed_at;
-        let to = piece.bytes.min(range.end - piece.packed_at);
-        mover.block(at.wrapping_add(piece.offset + from), to - from);
+        let from = range.start.max(block.packed_at) - block.packed_at;
+        let to = block.bytes.min(range.end - block.packed_at);
+        mover.block(at.wrapping_add(block.offset + from), to - from);
     }
 }
 
@@ -323,18 +323,18 @@ fn irregular(parts: Vec<Layout>) -> Layout {
     let blocks = parts.iter().map(|part| part.blocks).fold(0, i64::saturating_add);
     let only_blocks = parts.iter().all(|part| part.as_block().is_some());
     let depth = parts.iter().map(|part| part.depth).max().unwrap_or(0) + 1;
-    let shape = if only_blocks { Shape::List(pieces(&parts)) } else { Shape::Sequence(placed(parts)) };
+    let shape = if only_blocks { Shape::List(listed_blocks(&parts)) } else { Shape::Sequence(placed(parts)) };
     Layout { offset: 0, bytes, blocks, depth, shape }
 }
 
-fn pieces(parts: &[Layout]) -> Arc<[Piece]> {
+fn listed_blocks(parts: &[Layout]) -> Arc<[ListedBlock]> {
     let mut packed_at = 0;
-    let piece = |part: &Layout| {
-        let piece = Piece { packed_at, offset: part.offset, bytes: part.bytes };
+    let block = |part: &Layout| {
+        let block = ListedBlock { packed_at, offset: part.offset, bytes: part.bytes };
         packed_at += part.bytes;
-        piece
+        block
     };
-    parts.iter().map(piece).collect()
+    parts.iter().map(block).collect()
 }
 
 fn placed(parts: Vec<Layout>) -> Arc<[Part]> {
@@ -404,7 +404,7 @@ impl fmt::Debug for Layout {
                 let shift = if self.offset == 0 { String::new() } else { format!("({:+}) ", self.offset) };
                 write!(f, "{shift}{} x {:+} of {:?}", rounds.count, rounds.stride, rounds.inner)
             }
-            Shape::List(pieces) => write!(f, "{} bytes in a list of {} blocks", self.bytes, pieces.len()),
+            Shape::List(listed) => write!(f, "{} bytes in a list of {} blocks", self.bytes, listed.len()),
             Shape::Sequence(parts) => {
                 write!(f, "({:+}) ", self.offset)?;
                 f.debug_list().entries(parts.iter().map(|part| &part.layout)).finish()

@@ -47,7 +47,7 @@ pub enum ReduceError {
 
 /// Combines packed elements: `inout[i] = incoming[i] op inout[i]`. Neither slice need be aligned.
 ///
-/// Results do not depend on how a buffer is cut in pieces, and those of commuted operands are the same, but
+/// Results do not depend on how a buffer is cut in chunks, and those of commuted operands are the same, but
 /// for the bits inside a NaN.
 ///
 /// # Errors
@@ -290,9 +290,9 @@ impl ElementsJob<'_> {
     ) -> Result<(), E> {
         let stage = stages.len() / 2;
         let (left, right) = stages.split_at_mut(stage);
-        for piece in pieces(self.bytes, self.each, stage) {
-            let (left, right) = (&mut left[..piece.len()], &mut right[..piece.len()]);
-            let at = piece.start as i64;
+        for chunk in chunks(self.bytes, self.each, stage) {
+            let (left, right) = (&mut left[..chunk.len()], &mut right[..chunk.len()]);
+            let at = chunk.start as i64;
             pack(self.datatype, self.count, incoming, left, at)?;
             pack(self.datatype, self.count, inout.payload(), right, at)?;
             combine(left, right)?;
@@ -302,10 +302,10 @@ impl ElementsJob<'_> {
     }
 }
 
-/// `0..bytes` in pieces of whole elements, each at most `stage` bytes.
-fn pieces(bytes: usize, each: usize, stage: usize) -> impl Iterator<Item = Range<usize>> {
-    let piece = stage / each * each;
-    (0..bytes).step_by(piece).map(move |at| at..bytes.min(at + piece))
+/// `0..bytes` in chunks of whole elements, each at most `stage` bytes.
+fn chunks(bytes: usize, each: usize, stage: usize) -> impl Iterator<Item = Range<usize>> {
+    let chunk = stage / each * each;
+    (0..bytes).step_by(chunk).map(move |at| at..bytes.min(at + chunk))
 }
 
 /// Whether this machine computes with elements of this format. Bytes move all the same where it does not.
@@ -453,7 +453,7 @@ fn each_chosen<T: Element>(Operands { left, right, out }: Operands<'_, '_>, with
     });
 }
 
-/// A piece of each buffer is copied to the stack; both together fit well into a first-level cache.
+/// A chunk of each buffer is copied to the stack; both together fit well into a first-level cache.
 const STAGE_BYTES: usize = 4096;
 
 /// The stage of short reductions, for which clearing the other would cost more than the work.

@@ -90,7 +90,7 @@ proptest! {
 }
 
 #[test]
-fn long_rows_go_through_the_stage_in_many_pieces() {
+fn long_rows_go_through_the_stage_in_many_chunks() {
     let record = {
         let field = |length, displacement, predefined: Predefined| datatype::Field {
             length,

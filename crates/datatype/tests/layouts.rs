@@ -1,5 +1,5 @@
 //! Random nested datatypes against the definition of a type map, entry by entry (MPI 5.0 section 5.1):
-//! bounds, packing in any pieces, unpacking in any pieces, blocks, counts.
+//! bounds, packing in any chunks, unpacking in any chunks, blocks, counts.
 
 mod plans;
 
@@ -74,16 +74,16 @@ proptest! {
     }
 
     #[test]
-    fn packs_in_any_pieces(plan in plan(), count in 0..4_i64, lengths in proptest::collection::vec(1..70_usize, 1..6)) {
+    fn packs_in_any_chunks(plan in plan(), count in 0..4_i64, lengths in proptest::collection::vec(1..70_usize, 1..6)) {
         let (datatype, places) = (plan.build().expect("small"), plan.type_map().places(count));
         let span = datatype.span(count).expect("small");
         let source: Vec<u8> = (0..span.bytes as usize).map(pattern).collect();
         let expected: Vec<u8> = places.iter().map(|place| pattern((place - span.start) as usize)).collect();
         for cut in cuts(expected.len(), &lengths) {
-            let mut piece = vec![0; cut.len()];
-            let packed = pack(&datatype, count, Payload::from(&source[..]), &mut piece, cut.start as i64);
+            let mut chunk = vec![0; cut.len()];
+            let packed = pack(&datatype, count, Payload::from(&source[..]), &mut chunk, cut.start as i64);
             prop_assert_eq!(packed.expect("whole claim"), cut.len());
-            prop_assert_eq!(&piece, &expected[cut.clone()], "{:?} of {:?}", cut, datatype.layout());
+            prop_assert_eq!(&chunk, &expected[cut.clone()], "{:?} of {:?}", cut, datatype.layout());
             let heap = Heap::new(cut.len());
             let packed =
                 pack_memory(&datatype, count, Payload::from(&source[..]), &mut heap.memory(), cut.start as i64);
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn unpacks_in_any_pieces(plan in plan(), count in 0..4_i64, lengths in proptest::collection::vec(1..70_usize, 1..6)) {
+    fn unpacks_in_any_chunks(plan in plan(), count in 0..4_i64, lengths in proptest::collection::vec(1..70_usize, 1..6)) {
         let (datatype, places) = (plan.build().expect("small"), plan.type_map().places(count));
         let span = datatype.span(count).expect("small");
         let packed: Vec<u8> = (0..places.len()).map(pattern).collect();
@@ -104,8 +104,8 @@ proptest! {
         let heap = Heap::new(span.bytes as usize);
         heap.memory().write_at(0, Payload::from(&vec![0xee; span.bytes as usize][..]));
         for cut in cuts(packed.len(), &lengths) {
-            let piece = Payload::from(&packed[cut.clone()]);
-            let taken = unpack(&datatype, count, piece, &mut heap.memory(), cut.start as i64);
+            let chunk = Payload::from(&packed[cut.clone()]);
+            let taken = unpack(&datatype, count, chunk, &mut heap.memory(), cut.start as i64);
             prop_assert_eq!(taken.expect("whole claim"), cut.len());
         }
         prop_assert_eq!(heap.payload().to_vec(), expected, "{:?}", datatype.layout());

@@ -192,9 +192,9 @@ pub fn looks_leave_what_is_not_taken<P: Pair>() {
 /// and the message is not made then.
 pub fn makes_messages_on_their_way<P: Pair>() {
     let mut wire = Wired::open::<P>();
-    let piece = wire.left.limits(wire.to_right).piece_bytes_max;
-    assert!(piece > 0, "a piece has bytes");
-    let sizes = [0, 1, 31, 32, 33, 500, piece - 1, piece, 9, piece + 1, 300].map(fewer_for_miri);
+    let chunk = wire.left.limits(wire.to_right).chunk_bytes_max;
+    assert!(chunk > 0, "a chunk has bytes");
+    let sizes = [0, 1, 31, 32, 33, 500, chunk - 1, chunk, 9, chunk + 1, 300].map(fewer_for_miri);
     let watchdog = Watchdog::start("makes_messages_on_their_way");
     for round in 0..if cfg!(miri) { 2 } else { 20 } {
         for (number, bytes) in sizes.into_iter().enumerate() {

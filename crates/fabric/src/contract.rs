@@ -202,7 +202,7 @@ pub trait Sink {
     /// A whole message. The payload is gone when this returns.
     fn message(&mut self, from: Peer, header: &Header, payload: Payload<'_>);
 
-    /// The beginning of a message of `bytes` payload bytes that comes in pieces. The answer is where the
+    /// The beginning of a message of `bytes` payload bytes that comes in chunks. The answer is where the
     /// fabric writes them; where the room is smaller, the rest is dropped. One message per peer can be under
     /// way.
     fn arriving(&mut self, from: Peer, header: &Header, bytes: usize) -> UserMemory;
@@ -292,9 +292,9 @@ pub struct Brought {
 pub struct Limits {
     /// Up to here a payload is best sent at once (eager); above, it should wait for its receiver.
     pub eager_bytes_max: usize,
-    /// A message that is made while it goes, or taken apart while it comes, is best sent in pieces of this
+    /// A message that is made while it goes, or taken apart while it comes, is best sent in chunks of this
     /// many bytes.
-    pub piece_bytes_max: usize,
+    pub chunk_bytes_max: usize,
     /// Whether `pull` over this lane is worth trying.
     pub pull: bool,
     /// Whether `look` may find something.

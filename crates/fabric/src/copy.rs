@@ -8,7 +8,7 @@
 /// bytes copied are any mixture of old and new.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: each arm moves two pieces of P bytes, one at the start and one ending at the end, where
+    // SAFETY: each arm moves two chunks of P bytes, one at the start and one ending at the end, where
     // `P <= bytes <= 2 * P`; both lie inside what the caller vouches for.
     unsafe {
         // A double, or two, is what a small message holds most of the time.
@@ -248,7 +248,7 @@ const ZEN_5_FAMILY: u32 = 0x1a;
 /// bytes copied are any mixture of old and new. `P <= bytes`.
 #[inline(always)]
 unsafe fn both_ends<const P: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: `P <= bytes`, so both pieces lie inside what the caller vouches for.
+    // SAFETY: `P <= bytes`, so both chunks lie inside what the caller vouches for.
     unsafe {
         let last = bytes - P;
         let head = from.cast::<[u8; P]>().read_unaligned();

@@ -81,7 +81,7 @@ impl Fabric for Loopback {
     }
 
     fn limits(&self, _lane: ()) -> Limits {
-        Limits { eager_bytes_max: 64 << 10, piece_bytes_max: 16 << 10, pull: false, look: false }
+        Limits { eager_bytes_max: 64 << 10, chunk_bytes_max: 16 << 10, pull: false, look: false }
     }
 
     fn post(&mut self, _lane: (), header: &Header, payload: Payload<'_>) -> Posted {

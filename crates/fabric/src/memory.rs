@@ -117,7 +117,7 @@ impl fmt::Debug for Payload<'_> {
 
 /// Memory to be written: a receive buffer.
 ///
-/// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a piece
+/// Not `Clone`: two claims on the same memory would be two writers. [`UserMemory::part`] splits off a chunk
 /// by borrowing.
 pub struct UserMemory {
     start: *mut u8,
@@ -410,12 +410,12 @@ impl fmt::Debug for Heap {
     }
 }
 
-/// Memory for what is packed on its way or has come too early, used again: pieces that nobody claims any more
+/// Memory for what is packed on its way or has come too early, used again: chunks that nobody claims any more
 /// are given out once more, with what stood in them. So messages that come again neither allocate nor clear.
 #[derive(Debug, Default)]
 pub struct Pool {
     kept: Vec<Heap>,
-    /// The piece that was given out last. Who asks for several gives them back in the same order.
+    /// The chunk that was given out last. Who asks for several gives them back in the same order.
     last: usize,
     /// What all of them take.
     kept_bytes: usize,
@@ -463,10 +463,10 @@ impl Pool {
     }
 }
 
-/// The largest piece that a pool keeps, and the smallest that it makes.
+/// The largest chunk that a pool keeps, and the smallest that it makes.
 const POOLED_BYTES_MAX: usize = 4 << 20;
 const POOLED_BYTES_MIN: usize = 256;
-/// Pieces that a pool keeps, and what they take.
+/// Chunks that a pool keeps, and what they take.
 const POOLED_MAX: usize = 64;
 const KEPT_BYTES_MAX: usize = 4 * POOLED_BYTES_MAX;
 

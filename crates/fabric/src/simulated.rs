@@ -2,7 +2,7 @@
 //!
 //! A [`Network`] makes endpoints; each endpoint is a [`Fabric`]. Everything a real network may do and a
 //! program must bear happens here by dice: messages to different peers overtake each other, queues are full,
-//! payloads come in pieces, pulls are refused, peers vanish. The same seed and the same calls give the same
+//! payloads come in chunks, pulls are refused, peers vanish. The same seed and the same calls give the same
 //! run.
 //!
 //! Time is the number of polls made by all endpoints together. What a process does to the network is counted
@@ -110,7 +110,7 @@ pub struct Simulated {
     here: Peer,
     /// Messages that `post` took partly, by receiver.
     open: BTreeMap<Peer, Flight>,
-    /// Messages that come in pieces, by sender.
+    /// Messages that come in chunks, by sender.
     arriving: BTreeMap<Peer, Arriving>,
     /// Pulls that end later.
     pulling: Vec<Pulling>,
@@ -145,7 +145,7 @@ impl Fabric for Simulated {
         let weather = self.network.hold().weather;
         Limits {
             eager_bytes_max: weather.eager_bytes_max,
-            piece_bytes_max: weather.piece_bytes_max,
+            chunk_bytes_max: weather.chunk_bytes_max,
             pull: weather.pull,
             look: true,
         }
@@ -219,8 +219,8 @@ impl Fabric for Simulated {
         let mut happened = self.end_pulls(sink) + self.report_lost(sink) + self.go_on_arriving(sink);
         self.network.hold().now += 1;
         while happened < events {
-            let Some((from, flight, in_pieces)) = self.take_next() else { break };
-            if in_pieces {
+            let Some((from, flight, in_chunks)) = self.take_next() else { break };
+            if in_chunks {
                 let memory = sink.arriving(from, &flight.header, flight.bytes);
                 self.arriving.insert(from, Arriving { memory, payload: flight.payload, done: 0 });
             } else {
@@ -236,8 +236,8 @@ impl Fabric for Simulated {
         if !shared.step(self.here) {
             return Looked::Nothing;
         }
-        let (now, chance) = (shared.now, shared.weather.pieces_percent);
-        // What comes in pieces is left to a poll, and so is now and then what does not.
+        let (now, chance) = (shared.now, shared.weather.chunks_percent);
+        // What comes in chunks is left to a poll, and so is now and then what does not.
         let is_left = shared.dice.happens(chance);
         let inbox = &mut shared.inboxes[self.here.0 as usize];
         let (Some(due), Some(flights)) = (inbox.due.peek(), inbox.flights.get_mut(&lane)) else {
@@ -412,15 +412,15 @@ impl Simulated {
         over.len()
     }
 
-    /// Brings each message that comes in pieces a piece further.
+    /// Brings each message that comes in chunks a chunk further.
     fn go_on_arriving(&mut self, sink: &mut impl Sink) -> usize {
         let mut landed = Vec::new();
         for (&from, arriving) in &mut self.arriving {
             let left = arriving.payload.len() - arriving.done;
-            let piece = (1 + self.network.hold().dice.below(left.max(1) as u64) as usize).min(left);
-            let data = Payload::from(&arriving.payload[..]).part(arriving.done, piece);
+            let chunk = (1 + self.network.hold().dice.below(left.max(1) as u64) as usize).min(left);
+            let data = Payload::from(&arriving.payload[..]).part(arriving.done, chunk);
             arriving.memory.write_at(arriving.done, data);
-            arriving.done += piece;
+            arriving.done += chunk;
             if arriving.done == arriving.payload.len() {
                 landed.push(from);
             }
@@ -432,7 +432,7 @@ impl Simulated {
         landed.len()
     }
 
-    /// The next message that may be seen now, and whether it comes in pieces.
+    /// The next message that may be seen now, and whether it comes in chunks.
     fn take_next(&mut self) -> Option<(Peer, Flight, bool)> {
         let mut shared = self.network.hold();
         let now = shared.now;
@@ -444,9 +444,9 @@ impl Simulated {
         let from = inbox.due.pop()?.from;
         let flight = inbox.flights.get_mut(&from)?.pop_front()?;
         inbox.messages -= 1;
-        let chance = shared.weather.pieces_percent;
-        let in_pieces = flight.bytes > 0 && shared.dice.happens(chance);
-        Some((from, flight, in_pieces))
+        let chance = shared.weather.chunks_percent;
+        let in_chunks = flight.bytes > 0 && shared.dice.happens(chance);
+        Some((from, flight, in_chunks))
     }
 }
 

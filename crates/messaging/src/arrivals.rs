@@ -1,8 +1,8 @@
 //! What comes in: the engine's half that a fabric reports to. It matches, copies and notes; it never posts.
 
+mod chunks;
 mod describe;
 mod failing;
-mod pieces;
 mod rendezvous;
 
 use std::collections::VecDeque;
@@ -202,8 +202,8 @@ impl<L> Core<L> {
                 state.arriving = Some(Arriving::Posted(receive));
                 Some(receive)
             }
-            (Told::Here, Some(Arriving::Piece { receive, bytes, staged: None })) => {
-                state.arriving = Some(Arriving::Piece { receive, bytes, staged: None });
+            (Told::Here, Some(Arriving::Chunk { receive, bytes, staged: None })) => {
+                state.arriving = Some(Arriving::Chunk { receive, bytes, staged: None });
                 Some(receive)
             }
             // The library's own memory outlives its message, and nobody will ask for the message any more.
@@ -371,7 +371,7 @@ impl<L> Core<L> {
         }
     }
 
-    /// Where the payload of an eager message goes that comes in pieces.
+    /// Where the payload of an eager message goes that comes in chunks.
     fn arriving_eager(
         &mut self,
         from: Peer,
@@ -443,12 +443,12 @@ impl<L> Sink for Core<L> {
                 }
                 _ => (UserMemory::EMPTY, Arriving::Dropped),
             },
-            Some(Kind::Piece { receive, offset }) => self.arriving_piece(from, receive, offset, bytes),
+            Some(Kind::Chunk { receive, offset }) => self.arriving_chunk(from, receive, offset, bytes),
             Some(Kind::Agree { .. }) if bytes <= EAGER_BYTES_CEILING => {
                 let heap = Heap::new(bytes);
                 (heap.memory(), Arriving::Control(*header, heap))
             }
-            // Control messages are a few bytes; a fabric that brings even those in pieces gets room for them.
+            // Control messages are a few bytes; a fabric that brings even those in chunks gets room for them.
             Some(_) if bytes <= crate::protocol::OFFER_BYTES_MAX => {
                 let heap = Heap::new(bytes);
                 (heap.memory(), Arriving::Control(*header, heap))
@@ -468,8 +468,8 @@ impl<L> Sink for Core<L> {
                     self.acknowledge(from, postscript);
                 }
             }
-            Some(Arriving::Piece { receive, bytes, staged }) => {
-                self.piece_landed(from, (receive, bytes), staged);
+            Some(Arriving::Chunk { receive, bytes, staged }) => {
+                self.chunk_landed(from, (receive, bytes), staged);
             }
             Some(Arriving::Unexpected(index, heap)) => {
                 self.matching.landed(index, heap);
@@ -527,8 +527,8 @@ impl<L> Core<L> {
                 Some(offer) => self.request(from, envelope, send, offer),
                 None => self.reject(from, "a request without an offer"),
             },
-            Kind::Clear { send, receive, in_pieces } => match decode_bytes(payload) {
-                Some(wanted) => self.clear(from, (send, receive), in_pieces, wanted),
+            Kind::Clear { send, receive, in_chunks } => match decode_bytes(payload) {
+                Some(wanted) => self.clear(from, (send, receive), in_chunks, wanted),
                 None => self.reject(from, "a clearance without a length"),
             },
             Kind::Share { send, receive } => match decode_exposed(payload) {
@@ -540,7 +540,7 @@ impl<L> Core<L> {
                 None => self.reject(from, "parts without a length"),
             },
             Kind::Data { receive } => self.data(from, receive, payload),
-            Kind::Piece { receive, offset } => self.piece(from, receive, offset, payload),
+            Kind::Chunk { receive, offset } => self.chunk(from, receive, offset, payload),
             Kind::Done { send, is_retracted } => self.done(from, send, is_retracted),
             Kind::Retract { send } => self.retract(from, send),
             Kind::Agree { number, identity } => self.hear_word(from, number, identity, payload),

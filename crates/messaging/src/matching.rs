@@ -43,7 +43,7 @@ pub(crate) struct Unexpected {
 pub(crate) enum Body {
     /// All of it.
     Whole { payload: Heap, postscript: Postscript },
-    /// It is coming in pieces.
+    /// It is coming in chunks.
     Arriving { bytes: usize, postscript: Postscript },
     /// It waits at its sender.
     Waiting { offer: Offer, send: RequestId },
@@ -82,7 +82,7 @@ pub(crate) struct Matching {
     waiting: usize,
     /// Memory that unexpected messages cost.
     pub kept_bytes: usize,
-    /// Grows when a message comes before its receive, and when one that came so in pieces is whole.
+    /// Grows when a message comes before its receive, and when one that came so in chunks is whole.
     pub arrivals: u64,
 }
 
@@ -233,7 +233,7 @@ impl Matching {
         )
     }
 
-    /// The message that came in pieces is whole now.
+    /// The message that came in chunks is whole now.
     pub(crate) fn landed(&mut self, index: u32, payload: Heap) {
         let Some(Some(message)) = self.messages.get_mut(index as usize) else { return };
         if let Body::Arriving { postscript, .. } = message.body {

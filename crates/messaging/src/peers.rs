@@ -21,7 +21,7 @@ type Block<L> = [Option<Box<PeerState<L>>>; BLOCK_PEERS];
 pub(crate) struct PeerState<L> {
     /// How to reach it, once somebody wanted to.
     pub link: Option<Link<L>>,
-    /// The message from it that is coming in pieces.
+    /// The message from it that is coming in chunks.
     pub arriving: Option<Arriving>,
     /// It was told to send requests only.
     pub choked: bool,
@@ -81,22 +81,22 @@ pub(crate) enum Parcel {
     /// In memory of our own, where a short message was made.
     Packed(Heap),
     /// Wherever; it goes as several messages, each with a header of its own.
-    Pieces(Box<Pieces>),
+    Chunks(Box<Chunks>),
 }
 
-/// A message on its way in pieces to a receive that was cleared for it.
-pub(crate) struct Pieces {
+/// A message on its way in chunks to a receive that was cleared for it.
+pub(crate) struct Chunks {
     pub source: Source,
     pub receive: RequestId,
     /// Bytes that the receiver has room for.
     pub wanted: usize,
-    /// Bytes of the pieces that are gone.
+    /// Bytes of the chunks that are gone.
     pub done: usize,
-    /// The length of all pieces but the last.
-    pub piece_bytes: usize,
-    /// Bytes of the next piece that the fabric has taken.
+    /// The length of all chunks but the last.
+    pub chunk_bytes: usize,
+    /// Bytes of the next chunk that the fabric has taken.
     pub taken: Option<usize>,
-    /// Where pieces are made for a fabric that has no memory for them.
+    /// Where chunks are made for a fabric that has no memory for them.
     pub made: Option<Heap>,
 }
 
@@ -112,12 +112,12 @@ impl Parcel {
             Parcel::User(payload) => *payload,
             Parcel::Small { bytes, length } => Payload::from(&bytes[..usize::from(*length)]),
             Parcel::Packed(heap) => heap.payload(),
-            Parcel::Pieces(_) => Payload::EMPTY,
+            Parcel::Chunks(_) => Payload::EMPTY,
         }
     }
 }
 
-/// Where a message that comes in pieces goes.
+/// Where a message that comes in chunks goes.
 pub(crate) enum Arriving {
     /// Straight into a posted receive.
     Posted(RequestId),
@@ -125,8 +125,8 @@ pub(crate) enum Arriving {
     Unexpected(u32, Heap),
     /// Into memory of our own; its receive was posted meanwhile and gets a copy.
     Following(RequestId, Heap),
-    /// A piece of that length for a receive: straight there, or by way of memory of our own.
-    Piece { receive: RequestId, bytes: usize, staged: Option<Heap> },
+    /// A chunk of that length for a receive: straight there, or by way of memory of our own.
+    Chunk { receive: RequestId, bytes: usize, staged: Option<Heap> },
     /// Into memory of our own: a message of the protocol itself.
     Control(Header, Heap),
     /// Nowhere: nobody waits for it.

@@ -6,9 +6,9 @@
 //! signed    11       context    source    tag      signature  -         the message
 //! sync      2        context    source    tag      send index send gen. the message; wants `done`
 //! request   3        context    source    tag      send index send gen. bytes u64, exposed 2 x u64[, signature u64]
-//! clear     4        send index send gen. pieces   recv index recv gen. bytes wanted u64
+//! clear     4        send index send gen. chunks   recv index recv gen. bytes wanted u64
 //! data      5        recv index recv gen. -        -          -         the message
-//! piece     12       recv index recv gen. -        offset, low and high its bytes from there on
+//! chunk     12       recv index recv gen. -        offset, low and high its bytes from there on
 //! done      6        send index send gen. back     -          -         none
 //! choke     7        -          -         -        -          -         none: send me requests only
 //! relax     8        -          -         -        -          -         none: eager is welcome again
@@ -40,13 +40,13 @@ pub(crate) enum Kind {
     Synchronous(Envelope, RequestId),
     /// A message that waits at the sender.
     Request(Envelope, RequestId),
-    /// The receiver is ready: send the payload to its request, and do so in pieces where it must be taken
+    /// The receiver is ready: send the payload to its request, and do so in chunks where it must be taken
     /// apart.
-    Clear { send: RequestId, receive: RequestId, in_pieces: bool },
+    Clear { send: RequestId, receive: RequestId, in_chunks: bool },
     /// The payload for a request that was cleared.
     Data { receive: RequestId },
-    /// A piece of it. They come in order, and without a gap.
-    Piece { receive: RequestId, offset: u64 },
+    /// A chunk of it. They come in order, and without a gap.
+    Chunk { receive: RequestId, offset: u64 },
     /// The sender's memory is not needed any more, or its message is matched; or the message is taken back.
     Done { send: RequestId, is_retracted: bool },
     /// The receiver keeps too much already.
@@ -82,12 +82,12 @@ impl Kind {
             }
             Kind::Synchronous(envelope, send) => of_envelope(SYNCHRONOUS, envelope, send),
             Kind::Request(envelope, send) => of_envelope(REQUEST, envelope, send),
-            Kind::Clear { send, receive, in_pieces } => {
-                [CLEAR, send.index, send.generation, u32::from(in_pieces), receive.index, receive.generation]
+            Kind::Clear { send, receive, in_chunks } => {
+                [CLEAR, send.index, send.generation, u32::from(in_chunks), receive.index, receive.generation]
             }
             Kind::Data { receive } => [DATA, receive.index, receive.generation, 0, 0, 0],
-            Kind::Piece { receive, offset } => {
-                [PIECE, receive.index, receive.generation, 0, offset as u32, (offset >> 32) as u32]
+            Kind::Chunk { receive, offset } => {
+                [CHUNK, receive.index, receive.generation, 0, offset as u32, (offset >> 32) as u32]
             }
             Kind::Done { send, is_retracted } => {
                 [DONE, send.index, send.generation, u32::from(is_retracted), 0, 0]
@@ -129,9 +129,9 @@ impl Kind {
             SIGNED => Kind::Signed(envelope, fourth),
             SYNCHRONOUS => Kind::Synchronous(envelope, back),
             REQUEST => Kind::Request(envelope, back),
-            CLEAR => Kind::Clear { send: front, receive: back, in_pieces: third != 0 },
+            CLEAR => Kind::Clear { send: front, receive: back, in_chunks: third != 0 },
             DATA => Kind::Data { receive: front },
-            PIECE => Kind::Piece { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
+            CHUNK => Kind::Chunk { receive: front, offset: u64::from(fourth) | u64::from(fifth) << 32 },
             DONE => Kind::Done { send: front, is_retracted: third != 0 },
             STOP_SENDING => Kind::Choke,
             RESUME_SENDING => Kind::Relax,
@@ -240,7 +240,7 @@ const RESUME_SENDING: u32 = 8;
 const SHARE: u32 = 9;
 const BROUGHT: u32 = 10;
 const SIGNED: u32 = 11;
-const PIECE: u32 = 12;
+const CHUNK: u32 = 12;
 const RETRACT: u32 = 13;
 const AGREE: u32 = 14;
 const REVOKE: u32 = 15;

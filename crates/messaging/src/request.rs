@@ -268,8 +268,8 @@ pub(crate) enum Carrier {
     Undecided,
     /// They come as a message.
     Message,
-    /// They come in pieces, and so many are here.
-    Pieces { arrived: usize },
+    /// They come in chunks, and so many are here.
+    Chunks { arrived: usize },
     /// The fabric reads them.
     Fabric { send: RequestId },
     /// The sender brings so many of them, and the others are here; `None` where the message must be sent anew
@@ -278,11 +278,11 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// How much has come of a message that comes as one or in pieces.
+    /// How much has come of a message that comes as one or in chunks.
     pub(crate) fn arrived(self) -> Option<usize> {
         match self {
             Carrier::Message => Some(0),
-            Carrier::Pieces { arrived } => Some(arrived),
+            Carrier::Chunks { arrived } => Some(arrived),
             Carrier::Undecided | Carrier::Fabric { .. } | Carrier::Sender { .. } => None,
         }
     }

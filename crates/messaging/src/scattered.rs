@@ -99,7 +99,7 @@ pub trait Scatter: Send {
 pub(crate) enum Source {
     /// Bytes in a row, claimed until the send is over.
     Row(Payload<'static>),
-    /// Bytes that are made in pieces.
+    /// Bytes that are made in chunks.
     Made(Box<dyn Gather>),
 }
 
@@ -120,7 +120,7 @@ impl Source {
     }
 }
 
-/// A message that was made as a whole, and is sent in pieces nevertheless.
+/// A message that was made as a whole, and is sent in chunks nevertheless.
 pub(crate) struct Packed(pub Heap);
 
 impl Gather for Packed {

@@ -100,14 +100,14 @@ pub(crate) fn job_key(key: &str, owner: u32) -> String {
     format!("{key}-{owner}")
 }
 
-/// Servers take keys of 63 bytes; the owner's rank and the number of a piece must still fit behind ours.
+/// Servers take keys of 63 bytes; the owner's rank and the number of a chunk must still fit behind ours.
 pub(crate) const KEY_BYTES_MAX: usize = JOB_KEY_BYTES_MAX - OWNER_SUFFIX_BYTES_MAX;
 
 /// The longest key with its owner.
-pub(crate) const JOB_KEY_BYTES_MAX: usize = 63 - PIECE_SUFFIX_BYTES_MAX;
+pub(crate) const JOB_KEY_BYTES_MAX: usize = 63 - CHUNK_SUFFIX_BYTES_MAX;
 
 /// `-` and five digits.
-const PIECE_SUFFIX_BYTES_MAX: usize = 6;
+const CHUNK_SUFFIX_BYTES_MAX: usize = 6;
 
 /// `-` and ten digits.
 const OWNER_SUFFIX_BYTES_MAX: usize = 11;

@@ -21,5 +21,5 @@ pub fn manager2(socket: OwnedFd) -> Option<Manager> {
 /// Reads any text as a value of the key-value space; true where it was believed.
 #[must_use]
 pub fn value(text: &str) -> bool {
-    segments::first_piece(text).is_some_and(|(_, piece)| segments::decode(piece).is_some())
+    segments::first_chunk(text).is_some_and(|(_, chunk)| segments::decode(chunk).is_some())
 }

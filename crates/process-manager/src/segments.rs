@@ -1,60 +1,60 @@
-//! Binary values as text: base64 without padding, cut into pieces that every server's lines can hold.
+//! Binary values as text: base64 without padding, cut into chunks that every server's lines can hold.
 //!
 //! Values of PMI-1 are single words of text and those of PMI-2 hold no `;`, and one of the widespread servers
 //! reads a command line of at most 1024 bytes whatever it announces. So a value is encoded, and cut when it
 //! is long:
 //! ```text
-//! key      "<pieces>:<first piece>"
-//! key-2    "<second piece>"
+//! key      "<chunks>:<first chunk>"
+//! key-2    "<second chunk>"
 //! key-3    …
 //! ```
-//! The first piece tells how many there are, so a reader need not know where the writer cut.
+//! The first chunk tells how many there are, so a reader need not know where the writer cut.
 
 /// Cuts an encoded value into `(key, text)` pairs whose text has at most `text_bytes_max` bytes.
 pub(crate) fn cut(key: &str, value: &[u8], text_bytes_max: usize) -> Vec<(String, String)> {
     let text = encode(value);
-    let piece_bytes = text_bytes_max.saturating_sub(COUNT_BYTES_MAX).max(1);
-    let mut pieces: Vec<&str> = text.as_bytes().chunks(piece_bytes).map(ascii).collect();
-    if pieces.is_empty() {
-        pieces.push("");
+    let chunk_bytes = text_bytes_max.saturating_sub(COUNT_BYTES_MAX).max(1);
+    let mut chunks: Vec<&str> = text.as_bytes().chunks(chunk_bytes).map(ascii).collect();
+    if chunks.is_empty() {
+        chunks.push("");
     }
-    let count = pieces.len();
-    let named = |(index, piece): (usize, &&str)| match index {
-        0 => (key.to_owned(), format!("{count}:{piece}")),
-        _ => (piece_key(key, index), (*piece).to_owned()),
+    let count = chunks.len();
+    let named = |(index, chunk): (usize, &&str)| match index {
+        0 => (key.to_owned(), format!("{count}:{chunk}")),
+        _ => (chunk_key(key, index), (*chunk).to_owned()),
     };
-    pieces.iter().enumerate().map(named).collect()
+    chunks.iter().enumerate().map(named).collect()
 }
 
 /// Reads what [`cut`] has made, by a function that fetches the text under a key; `None` where there is no
-/// first piece.
+/// first chunk.
 pub(crate) fn read<E>(
     key: &str,
     mut text_under: impl FnMut(&str) -> Result<Option<String>, E>,
     damaged: impl Fn() -> E,
 ) -> Result<Option<Vec<u8>>, E> {
     let Some(first) = text_under(key)? else { return Ok(None) };
-    let (count, piece) = first_piece(&first).ok_or_else(&damaged)?;
-    let mut text = piece.to_owned();
+    let (count, chunk) = first_chunk(&first).ok_or_else(&damaged)?;
+    let mut text = chunk.to_owned();
     for index in 1..count {
-        text.push_str(&text_under(&piece_key(key, index))?.ok_or_else(&damaged)?);
+        text.push_str(&text_under(&chunk_key(key, index))?.ok_or_else(&damaged)?);
     }
     decode(&text).map(Some).ok_or_else(damaged)
 }
 
-/// The key of piece number `index`, counted from zero.
-pub(crate) fn piece_key(key: &str, index: usize) -> String {
+/// The key of chunk number `index`, counted from zero.
+pub(crate) fn chunk_key(key: &str, index: usize) -> String {
     if index == 0 { key.to_owned() } else { format!("{key}-{}", index + 1) }
 }
 
-/// Reads the text of a first piece: how many pieces there are, and its share of the value.
-pub(crate) fn first_piece(text: &str) -> Option<(usize, &str)> {
-    let (count, piece) = text.split_once(':')?;
-    let count = count.parse().ok().filter(|count| (1..=PIECES_MAX).contains(count))?;
-    Some((count, piece))
+/// Reads the text of a first chunk: how many chunks there are, and its share of the value.
+pub(crate) fn first_chunk(text: &str) -> Option<(usize, &str)> {
+    let (count, chunk) = text.split_once(':')?;
+    let count = count.parse().ok().filter(|count| (1..=CHUNKS_MAX).contains(count))?;
+    Some((count, chunk))
 }
 
-/// The bytes of a text made by [`cut`], its pieces joined again.
+/// The bytes of a text made by [`cut`], its chunks joined again.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(4).try_fold(Vec::with_capacity(text.len() / 4 * 3), |mut bytes, group| {
         let whole = group.iter().try_fold(0u32, |bits, &letter| Some(bits << 6 | letter_value(letter)?))?;
@@ -81,8 +81,8 @@ fn encode(value: &[u8]) -> String {
     text
 }
 
-fn ascii(piece: &[u8]) -> &str {
-    std::str::from_utf8(piece).expect("the letters of the encoding are ASCII")
+fn ascii(chunk: &[u8]) -> &str {
+    std::str::from_utf8(chunk).expect("the letters of the encoding are ASCII")
 }
 
 fn letter_value(letter: u8) -> Option<u32> {
@@ -98,21 +98,21 @@ fn letter_value(letter: u8) -> Option<u32> {
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Room for `<pieces>:` before the first piece.
+/// Room for `<chunks>:` before the first chunk.
 const COUNT_BYTES_MAX: usize = 8;
 
-/// More pieces than any value of ours has; a larger count comes from a stranger.
-const PIECES_MAX: usize = 99_999;
+/// More chunks than any value of ours has; a larger count comes from a stranger.
+const CHUNKS_MAX: usize = 99_999;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn join(pieces: &[(String, String)]) -> Option<Vec<u8>> {
-        let (count, first) = first_piece(&pieces[0].1)?;
-        assert_eq!(count, pieces.len());
-        let rest: String = pieces[1..].iter().map(|(_, text)| text.as_str()).collect();
+    fn join(chunks: &[(String, String)]) -> Option<Vec<u8>> {
+        let (count, first) = first_chunk(&chunks[0].1)?;
+        assert_eq!(count, chunks.len());
+        let rest: String = chunks[1..].iter().map(|(_, text)| text.as_str()).collect();
         decode(&format!("{first}{rest}"))
     }
 
@@ -132,32 +132,32 @@ mod tests {
             assert_eq!(decode(text), None, "{text}");
         }
         for text in ["", "x", "0:", "-1:AA", "100000:AA", ":AA"] {
-            assert_eq!(first_piece(text), None, "{text}");
+            assert_eq!(first_chunk(text), None, "{text}");
         }
     }
 
     #[test]
-    fn keys_of_pieces() {
-        let pieces = cut("card-3", &[7; 100], 50);
-        let keys: Vec<&str> = pieces.iter().map(|(key, _)| key.as_str()).collect();
+    fn keys_of_chunks() {
+        let chunks = cut("card-3", &[7; 100], 50);
+        let keys: Vec<&str> = chunks.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["card-3", "card-3-2", "card-3-3", "card-3-4"]);
     }
 
     proptest! {
         #[test]
         fn what_is_cut_can_be_joined(value in proptest::collection::vec(any::<u8>(), 0..3000), max in 9usize..900) {
-            let pieces = cut("key", &value, max);
-            for (_, text) in &pieces {
+            let chunks = cut("key", &value, max);
+            for (_, text) in &chunks {
                 prop_assert!(text.len() <= max);
                 prop_assert!(!text.contains(['=', ' ', '\n', '\\', ';']));
             }
-            prop_assert_eq!(join(&pieces), Some(value));
+            prop_assert_eq!(join(&chunks), Some(value));
         }
 
         #[test]
         fn any_text_is_read_without_panic(text in ".*") {
             let _ = decode(&text);
-            let _ = first_piece(&text);
+            let _ = first_chunk(&text);
         }
     }
 }

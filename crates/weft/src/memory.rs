@@ -134,7 +134,7 @@ pub(crate) fn exposed(memory: &UserMemory) -> Payload<'static> {
 
 /// Memory that the library allocates for the program, freed when it is dropped (MPI 5.0 §9.2).
 ///
-/// Larger pieces come from memory that the other processes of the node can map, where there is such.
+/// Larger chunks come from memory that the other processes of the node can map, where there is such.
 pub struct Allocation {
     start: usize,
     from: Source,

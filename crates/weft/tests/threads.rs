@@ -180,7 +180,7 @@ fn a_function_that_panics_while_it_combines_takes_no_operation_with_it() {
             if count == 1 {
                 assert_eq!(is_good, here != 0, "rank {here}");
             }
-            // Of a long one the others are told where it goes by staging buffers (`segment/pieces_tests.rs`),
+            // Of a long one the others are told where it goes by staging buffers (`segment/chunks_tests.rs`),
             // and not where by messages.
             assert!(!is_good || here != 0, "rank {here}");
             assert_eq!(world.all_reduce(&[here], Operator::Sum).unwrap(), [6]);

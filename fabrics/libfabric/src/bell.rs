@@ -24,7 +24,7 @@ struct Inner {
     haste: AtomicU8,
 }
 
-/// How much there is to do for who looks. Many providers move memory piece by piece, in the calls of both
+/// How much there is to do for who looks. Many providers move memory chunk by chunk, in the calls of both
 /// sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Haste {

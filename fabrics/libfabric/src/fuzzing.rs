@@ -60,7 +60,7 @@ impl Vandal {
     /// what the card says: zero is right.
     pub fn frame(&mut self, from: Peer, (seal, sequence, kind): (u32, u32, u8), payload: &[u8]) -> bool {
         const KINDS: [Kind; 7] =
-            [Kind::Hello, Kind::Message, Kind::Long, Kind::Piece, Kind::Nothing, Kind::Farewell, Kind::Keys];
+            [Kind::Hello, Kind::Message, Kind::Long, Kind::Chunk, Kind::Nothing, Kind::Farewell, Kind::Keys];
         let kind = KINDS[usize::from(kind) % KINDS.len()];
         let seal = self.card.seal.wrapping_add(seal);
         let frame = Frame { seal, from, sequence, kind, header: Header::default() };

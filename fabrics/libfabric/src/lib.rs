@@ -2,7 +2,7 @@
 //!
 //! A small message goes by `inject`, or out of a slot of registered memory, into the receive buffers of its
 //! peer, which take any number of messages of anybody. A large one stays where it is until its peer reads it,
-//! straight into where it goes; where memory cannot be registered it goes in pieces, like small ones. What
+//! straight into where it goes; where memory cannot be registered it goes in chunks, like small ones. What
 //! providers may demand (docs/decisions/0008) is honoured for all of them alike, so that the code which runs
 //! on hardware is the code that is tested without.
 //!

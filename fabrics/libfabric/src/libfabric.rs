@@ -322,23 +322,23 @@ impl Fabric for Libfabric {
         let copied = self.port.copied_bytes_max();
         let eager_bytes_max = match self.nature {
             Nature::Sockets => copied.max(SOCKETS_EAGER_BYTES_MAX),
-            // Of two pieces the first also tells the length.
+            // Of two chunks the first also tells the length.
             Nature::OneHost => 2 * copied - LENGTH_BYTES,
             Nature::Hardware => copied,
         };
-        Limits { eager_bytes_max, piece_bytes_max: eager_bytes_max, pull: true, look: true }
+        Limits { eager_bytes_max, chunk_bytes_max: eager_bytes_max, pull: true, look: true }
     }
 
     #[inline]
     fn post(&mut self, lane: Lane, header: &Header, payload: Payload<'_>) -> Posted {
         if payload.bytes() > self.port.copied_bytes_max() {
-            return self.begin_pieces(lane.0, header, payload);
+            return self.begin_chunks(lane.0, header, payload);
         }
         self.send_frame(lane.0, Kind::Message, header, payload)
     }
 
     fn resume(&mut self, lane: Lane, rest: Payload<'_>) -> Posted {
-        match self.send_pieces(lane.0, rest) {
+        match self.send_chunks(lane.0, rest) {
             0 => Posted::Busy,
             bytes if bytes < rest.bytes() => Posted::Partly(bytes),
             _ => Posted::Sent,
@@ -455,8 +455,8 @@ fn own_card(port: &Port, found: &Found, rails: &[&Offer]) -> Result<Card, Fabric
 /// How long peers are waited for that take nothing while this process leaves.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 const NO_LINK: u32 = u32::MAX;
-/// Over sockets a message in pieces costs less up to here than the round trip of a read. (Between processes
-/// of one host that is so for two pieces.)
+/// Over sockets a message in chunks costs less up to here than the round trip of a read. (Between processes
+/// of one host that is so for two chunks.)
 const SOCKETS_EAGER_BYTES_MAX: usize = 64 << 10;
 /// Between processes of one host, by the provider's own shared memory; our own is quicker.
 const COST_SHM: Cost = Cost { latency_ns: 1_000, mebibyte_ns: 100_000 };

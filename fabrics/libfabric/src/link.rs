@@ -29,7 +29,7 @@ pub(crate) struct Link {
     /// How often the provider has taken nothing since it has taken something; and how often nothing was tried
     /// since.
     refusals: (u8, u8),
-    /// A message that comes in pieces.
+    /// A message that comes in chunks.
     pub(crate) incoming: Option<Box<Incoming>>,
     /// Messages of which the provider has told too early.
     early: BTreeMap<u32, Vec<u8>>,
@@ -76,7 +76,7 @@ pub(crate) enum State {
     Lost,
 }
 
-/// A message that comes in pieces.
+/// A message that comes in chunks.
 pub(crate) struct Incoming {
     room: UserMemory,
     bytes: usize,
@@ -204,7 +204,7 @@ impl Link {
     }
 
     /// Takes a frame from this peer that is not a whole message in its turn: a card, a farewell, keys, or a
-    /// long message or a piece of it. Nothing is done with it where this link is closed; [`Taken::Wrong`]
+    /// long message or a chunk of it. Nothing is done with it where this link is closed; [`Taken::Wrong`]
     /// where the peer may not send it now.
     fn take_other(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
         if !self.is_open() {
@@ -213,7 +213,7 @@ impl Link {
         match frame.kind {
             Kind::Hello => return Taken::Card(payload.to_vec()),
             Kind::Nothing => {}
-            Kind::Piece => return self.take_piece(payload, sink),
+            Kind::Chunk => return self.take_chunk(payload, sink),
             Kind::Keys => return self.keep_keys(payload),
             Kind::Farewell if self.incoming.is_some() => return Taken::Wrong("a farewell within a message"),
             Kind::Farewell => self.has_left = true,
@@ -226,25 +226,25 @@ impl Link {
         Taken::Whole
     }
 
-    /// Begins with a message, and takes its first piece.
+    /// Begins with a message, and takes its first chunk.
     fn begin(&mut self, frame: &Frame, payload: Payload<'_>, sink: &mut impl Sink) -> Taken {
         let Some((bytes, first)) = length(payload).filter(|(bytes, first)| first.bytes() <= *bytes) else {
             return Taken::Wrong("a message of no length");
         };
         let room = sink.arriving(self.peer, &frame.header, bytes);
         self.incoming = Some(Box::new(Incoming { room, bytes, come: 0 }));
-        if first.bytes() == 0 { Taken::Whole } else { self.take_piece(first, sink) }
+        if first.bytes() == 0 { Taken::Whole } else { self.take_chunk(first, sink) }
     }
 
-    /// Takes the next piece of a message.
-    fn take_piece(&mut self, piece: Payload<'_>, sink: &mut impl Sink) -> Taken {
-        const WRONG: Taken = Taken::Wrong("a piece of nothing");
+    /// Takes the next chunk of a message.
+    fn take_chunk(&mut self, chunk: Payload<'_>, sink: &mut impl Sink) -> Taken {
+        const WRONG: Taken = Taken::Wrong("a chunk of nothing");
         let Some(incoming) = &mut self.incoming else { return WRONG };
-        if piece.bytes() == 0 || piece.bytes() > incoming.bytes - incoming.come {
+        if chunk.bytes() == 0 || chunk.bytes() > incoming.bytes - incoming.come {
             return WRONG;
         }
-        incoming.room.write_at(incoming.come, piece);
-        incoming.come += piece.bytes();
+        incoming.room.write_at(incoming.come, chunk);
+        incoming.come += chunk.bytes();
         if incoming.come == incoming.bytes {
             self.incoming = None;
             sink.landed(self.peer);
@@ -296,7 +296,7 @@ impl Link {
 
 /// So many tries in a row are left out at most.
 const RESTS_MAX: u8 = 16;
-/// Keys of so many pieces of memory are kept for each peer; the message of which older ones were is read over
+/// Keys of so many chunks of memory are kept for each peer; the message of which older ones were is read over
 /// one rail.
 const KEYS_KEPT: usize = 64;
 /// How far ahead of its turn a message may be told of; no provider tells of so many out of order.

@@ -97,7 +97,7 @@ impl Libfabric {
     /// Begins with a message that is too long for one frame. Most such messages are read by their receiver
     /// instead.
     #[cold]
-    pub(crate) fn begin_pieces(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
+    pub(crate) fn begin_chunks(&mut self, index: u32, header: &Header, payload: Payload<'_>) -> Posted {
         let there = match self.way(index) {
             Ok(there) => there,
             Err(posted) => return posted,
@@ -109,21 +109,21 @@ impl Libfabric {
         if posted == Posted::Busy {
             return Posted::Busy;
         }
-        match first.bytes() + self.send_pieces(index, payload.after(first.bytes())) {
+        match first.bytes() + self.send_chunks(index, payload.after(first.bytes())) {
             bytes if bytes < payload.bytes() => Posted::Partly(bytes),
             _ => Posted::Sent,
         }
     }
 
-    /// Sends as many pieces as go now; how many bytes of `rest` those were.
-    pub(crate) fn send_pieces(&mut self, index: u32, rest: Payload<'_>) -> usize {
+    /// Sends as many chunks as go now; how many bytes of `rest` those were.
+    pub(crate) fn send_chunks(&mut self, index: u32, rest: Payload<'_>) -> usize {
         let mut sent = 0;
         while sent < rest.bytes() {
-            let piece = rest.part(sent, share(rest.bytes() - sent, self.port.copied_bytes_max()));
-            if self.send_frame(index, Kind::Piece, &Header::default(), piece) == Posted::Busy {
+            let chunk = rest.part(sent, share(rest.bytes() - sent, self.port.copied_bytes_max()));
+            if self.send_frame(index, Kind::Chunk, &Header::default(), chunk) == Posted::Busy {
                 break;
             }
-            sent += piece.bytes();
+            sent += chunk.bytes();
         }
         sent
     }
@@ -169,7 +169,7 @@ impl Libfabric {
     }
 }
 
-/// The length of the next piece of so many bytes: all are about as long. A short one behind long ones would
+/// The length of the next chunk of so many bytes: all are about as long. A short one behind long ones would
 /// cost as much as they do, and nothing is copied meanwhile.
 fn share(bytes: usize, bytes_max: usize) -> usize {
     bytes.div_ceil(bytes.div_ceil(bytes_max).max(1))
@@ -183,16 +183,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_alike_and_as_few_as_can_be() {
+    fn chunks_are_alike_and_as_few_as_can_be() {
         for (bytes, bytes_max) in [(1, 8), (8, 8), (9, 8), (16_392, 16_344), (65_544, 16_344), (100, 7)] {
-            let (mut left, mut pieces) = (bytes, Vec::new());
+            let (mut left, mut chunks) = (bytes, Vec::new());
             while left > 0 {
-                pieces.push(share(left, bytes_max));
-                left -= pieces.last().unwrap();
+                chunks.push(share(left, bytes_max));
+                left -= chunks.last().unwrap();
             }
-            assert_eq!(pieces.len(), bytes.div_ceil(bytes_max));
-            let (least, most) = (pieces.iter().min().unwrap(), pieces.iter().max().unwrap());
-            assert!(*most <= bytes_max && most - least <= 1, "{pieces:?}");
+            assert_eq!(chunks.len(), bytes.div_ceil(bytes_max));
+            let (least, most) = (chunks.iter().min().unwrap(), chunks.iter().max().unwrap());
+            assert!(*most <= bytes_max && most - least <= 1, "{chunks:?}");
         }
     }
 }

@@ -97,13 +97,13 @@ impl About {
         About { link, ticket, way, bytes, asked: 0, is_waiting: false, purpose, error: None }
     }
 
-    /// Over which of the rails goes the piece that begins at `offset`, and how long it is: one piece for
-    /// each, or pieces in turn where they are bounded.
-    fn piece(&self, offset: usize, bytes_max: usize) -> (usize, usize) {
+    /// Over which of the rails goes the chunk that begins at `offset`, and how long it is: one chunk for
+    /// each, or chunks in turn where they are bounded.
+    fn chunk(&self, offset: usize, bytes_max: usize) -> (usize, usize) {
         let rails = self.way.rails().max(1);
         let share = self.bytes.div_ceil(rails).next_multiple_of(SHARE_ALIGNMENT);
-        let piece = if rails > 1 { share.min(bytes_max) } else { bytes_max };
-        (offset / piece % rails, piece.min(self.bytes - offset))
+        let chunk = if rails > 1 { share.min(bytes_max) } else { bytes_max };
+        (offset / chunk % rails, chunk.min(self.bytes - offset))
     }
 }
 
@@ -156,7 +156,7 @@ impl Libfabric {
         debug_assert!(!matches!(told, Posted::Partly(_)), "a frame goes as a whole");
     }
 
-    /// A message whose memory is not registered goes in pieces, which a person should know.
+    /// A message whose memory is not registered goes in chunks, which a person should know.
     #[cold]
     fn note_refusal(&mut self, bytes: usize, error: &LibfabricError) -> Exposed {
         if matches!(self.notice, Notice::None) {
@@ -247,7 +247,7 @@ impl Libfabric {
                 return;
             }
             let (offset, way, index) = (about.asked, about.way, about.link);
-            let (rail, bytes) = about.piece(offset, bytes_max);
+            let (rail, bytes) = about.chunk(offset, bytes_max);
             let link = &self.links[index as usize];
             let Some(there) = link.there.filter(|_| link.is_open()) else { break };
             let (rail, peer, key) = match (link.rail(rail), way.keys.0[rail]) {
@@ -364,21 +364,21 @@ mod tests {
     #[test]
     fn rails_share_what_is_moved() {
         let mut way = Way::single(Remote { address: 0, key: 1 });
-        let pieces = |way, bytes, bytes_max| {
+        let chunks = |way, bytes, bytes_max| {
             let about = About::new(0, 0, Purpose::Message, way, bytes);
             let mut offset = 0;
             std::iter::from_fn(|| {
-                let (rail, piece) = (offset < bytes).then(|| about.piece(offset, bytes_max))?;
-                offset += piece;
-                Some((rail, piece))
+                let (rail, chunk) = (offset < bytes).then(|| about.chunk(offset, bytes_max))?;
+                offset += chunk;
+                Some((rail, chunk))
             })
             .collect::<Vec<_>>()
         };
-        assert_eq!(pieces(way, 10_000, 1 << 30), [(0, 10_000)]);
-        assert_eq!(pieces(way, 10_000, 4000), [(0, 4000), (0, 4000), (0, 2000)]);
+        assert_eq!(chunks(way, 10_000, 1 << 30), [(0, 10_000)]);
+        assert_eq!(chunks(way, 10_000, 4000), [(0, 4000), (0, 4000), (0, 2000)]);
         way.keys.0[2] = Some(9);
         assert_eq!(way.rails(), 3);
-        assert_eq!(pieces(way, 20_000, 1 << 30), [(0, 8192), (1, 8192), (2, 3616)]);
-        assert_eq!(pieces(way, 10_000, 3000), [(0, 3000), (1, 3000), (2, 3000), (0, 1000)]);
+        assert_eq!(chunks(way, 20_000, 1 << 30), [(0, 8192), (1, 8192), (2, 3616)]);
+        assert_eq!(chunks(way, 10_000, 3000), [(0, 3000), (1, 3000), (2, 3000), (0, 1000)]);
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn lost(who: &str, provider: &str, said: &str) -> FabricError {
 /// Memory of a large message is not registered.
 pub(crate) fn cannot_register(provider: &str, bytes: usize, error: &LibfabricError) -> FabricError {
     let what = format!(
-        "provider {provider} does not register {bytes} bytes of memory: {error}; large messages go in pieces, which is slower\n{}",
+        "provider {provider} does not register {bytes} bytes of memory: {error}; large messages go in chunks, which is slower\n{}",
         remedy(error)
     );
     trouble(Fault::Resources, what)

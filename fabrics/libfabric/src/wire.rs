@@ -30,10 +30,10 @@ pub(crate) enum Kind {
     Hello,
     /// A message of the engine, whole.
     Message,
-    /// The beginning of one that comes in pieces: its length in 8 bytes, and the first piece.
+    /// The beginning of one that comes in chunks: its length in 8 bytes, and the first chunk.
     Long,
-    /// The next piece of it.
-    Piece,
+    /// The next chunk of it.
+    Chunk,
     /// Nothing: when it has left, so have all before it.
     Nothing,
     /// The last: the sender leaves the job.
@@ -50,7 +50,7 @@ impl Frame {
             Kind::Hello => 1,
             Kind::Message => 2,
             Kind::Long => 3,
-            Kind::Piece => 4,
+            Kind::Chunk => 4,
             Kind::Nothing => 5,
             Kind::Farewell => 6,
             Kind::Keys => 7,
@@ -63,7 +63,7 @@ impl Frame {
         bytes
     }
 
-    /// The encoded frame of a message that comes in pieces, followed by the length of that message: `bytes`
+    /// The encoded frame of a message that comes in chunks, followed by the length of that message: `bytes`
     /// as 8 bytes, little-endian.
     pub(crate) fn encode_long(&self, bytes: usize) -> [u8; FRAME_BYTES + LENGTH_BYTES] {
         let mut long = [0; FRAME_BYTES + LENGTH_BYTES];
@@ -84,7 +84,7 @@ impl Frame {
             1 => Kind::Hello,
             2 => Kind::Message,
             3 => Kind::Long,
-            4 => Kind::Piece,
+            4 => Kind::Chunk,
             5 => Kind::Nothing,
             6 => Kind::Farewell,
             7 => Kind::Keys,
@@ -139,7 +139,7 @@ pub(crate) fn decode_keys(payload: Payload<'_>) -> Option<(Exposed, Keys)> {
 
 pub(crate) const FRAME_BYTES: usize = 40;
 const KEYS_BYTES: usize = 24 + 8 * RAILS_MAX;
-/// A length before the first piece of a message.
+/// A length before the first chunk of a message.
 pub(crate) const LENGTH_BYTES: usize = 8;
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Channel {
         true
     }
 
-    /// Sends a message of `bytes` bytes, more than a line and no more than a piece of the ring holds, that
+    /// Sends a message of `bytes` bytes, more than a line and no more than a chunk of the ring holds, that
     /// `write` makes where the receiver reads it; whole, or not at all.
     ///
     /// # Errors
@@ -130,9 +130,9 @@ impl Channel {
             // What is wild is left to those who can tell of it.
             return (if line == Look::Nothing { Looked::Nothing } else { Looked::Left }, 0);
         }
-        let Some((header, piece)) = self.consumer.whole(memory) else { return (Looked::Left, 0) };
-        match memory.read(piece.offset, piece.bytes, |payload| reader(&header, payload)) {
-            Some(found) => (Looked::Taken(found), self.consumer.release(memory, piece)),
+        let Some((header, chunk)) = self.consumer.whole(memory) else { return (Looked::Left, 0) };
+        match memory.read(chunk.offset, chunk.bytes, |payload| reader(&header, payload)) {
+            Some(found) => (Looked::Taken(found), self.consumer.release(memory, chunk)),
             None => (Looked::Left, 0),
         }
     }

@@ -136,19 +136,19 @@ impl PullOrPush {
         self.took(PULLED, bytes, ns);
     }
 
-    /// The first piece of a pushed message is there.
+    /// The first chunk of a pushed message is there.
     pub fn begins(&mut self, now: Instant) {
         self.since = Some(now);
     }
 
-    /// The last piece is there.
+    /// The last chunk is there.
     pub fn ends(&mut self, bytes: usize, now: Instant) {
         if let Some(since) = self.since.take() {
             self.pushed(bytes, (now - since).as_nanos() as f64);
         }
     }
 
-    /// From the first piece of a pushed message to its last it took that time.
+    /// From the first chunk of a pushed message to its last it took that time.
     pub fn pushed(&mut self, bytes: usize, ns: f64) {
         self.took(PUSHED, bytes, ns);
     }

@@ -40,12 +40,12 @@ fn a_wild_sequence_number_names_the_peer() {
 #[test]
 fn wild_kinds_and_lengths_are_told_apart() {
     for (what, words, text) in [
-        (0x0fff_ffff, [0; 2], "a piece of 268435455 bytes where at most"),
+        (0x0fff_ffff, [0; 2], "a chunk of 268435455 bytes where at most"),
         (2 << 30, [0; 2], "a line of kind 2 with 0 bytes of a message still due"),
         (3 << 30, [0; 2], "a chunked message out of turn"),
-        (1 << 30, [5, 0], "a message of 5 bytes announced in pieces"),
+        (1 << 30, [5, 0], "a message of 5 bytes announced in chunks"),
         (1 << 30, [0, 0x8000_0000], "a message of 9223372036854775808 bytes"),
-        (1 << 30 | 7, [1 << 20, 0], "a piece of 7 bytes where at most"),
+        (1 << 30 | 7, [1 << 20, 0], "a chunk of 7 bytes where at most"),
     ] {
         let mut node = Node::open();
         node.suffer(&Deed::Knock(1 << 1));
@@ -262,7 +262,7 @@ impl VictimLog {
 impl Sink for VictimLog {
     fn message(&mut self, from: Peer, _header: &Header, payload: Payload<'_>) {
         self.note(from);
-        assert!(payload.to_vec().len() <= 2048, "a whole message is larger than any piece");
+        assert!(payload.to_vec().len() <= 2048, "a whole message is larger than any chunk");
     }
     fn arriving(&mut self, from: Peer, _header: &Header, _bytes: usize) -> UserMemory {
         self.note(from);

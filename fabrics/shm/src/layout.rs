@@ -31,7 +31,7 @@
 //!  4096   | place 0 | place 1 |.. | staging buffer 0 | staging buffer 1 |..   staging buffers taken when they are used
 //! place   | through with 4 |..                   written by its member alone
 //!   128   | entry 0 | entry 1 | entry 2 | entry 3 |
-//! entry   | number 4 | bytes 4 | pieces 4 |.. | payload, from 16 on |..
+//! entry   | number 4 | bytes 4 | chunks 4 |.. | payload, from 16 on |..
 //! ```
 //!
 //! Only what is used takes memory: the head and the process slots from the start, a ring when its sender
@@ -59,10 +59,10 @@ pub struct RingShape {
     pub data_at: u32,
     /// Size of the data area.
     pub data_bytes: u32,
-    /// The largest piece that one line announces; at most half of the data area, so that any piece fits once
+    /// The largest chunk that one line announces; at most half of the data area, so that any chunk fits once
     /// all before it are consumed.
-    pub piece_bytes_max: u16,
-    /// Behind the data area each line has so much room of its own, in which shorter pieces stand; 0 where
+    pub chunk_bytes_max: u16,
+    /// Behind the data area each line has so much room of its own, in which shorter chunks stand; 0 where
     /// there is none.
     pub slot_bytes: u16,
 }
@@ -171,20 +171,20 @@ impl RingShape {
     /// A ring whose lines fill a page together with the two lines of control.
     fn with_data(data_bytes: u32) -> RingShape {
         let lines = ((PAGE - RING_LINES) / LINE) as u32;
-        // An odd number of lines, so that pieces do not all begin in the same few sets of a cache.
+        // An odd number of lines, so that chunks do not all begin in the same few sets of a cache.
         let slot_bytes = ((data_bytes / SLOTS_PART / lines / LINE as u32) | 1) * LINE as u32;
         let mut shape = RingShape {
             lines,
             data_at: 0,
             data_bytes,
-            piece_bytes_max: PIECE_BYTES_MAX.min(data_bytes / 4) as u16,
+            chunk_bytes_max: CHUNK_BYTES_MAX.min(data_bytes / 4) as u16,
             slot_bytes: if slot_bytes < SLOT_BYTES_MIN { 0 } else { slot_bytes as u16 },
         };
         shape.data_at = (SINGLE_SLOT_AT + shape.single_slot_bytes()) as u32;
         shape
     }
 
-    /// The longest message that goes through the pair's single-slot channel in pieces; none does where it is
+    /// The longest message that goes through the pair's single-slot channel in chunks; none does where it is
     /// 0.
     pub fn chunked_message_bytes_max(&self) -> usize {
         if self.data_bytes >= CHUNKED_MESSAGES_FROM {
@@ -254,7 +254,7 @@ const _: () = assert!(COLLECTIVE_SEGMENT_READS + 4 <= LINE);
 /// number on, the other way round.
 pub const COLLECTIVE_SEGMENT_WAYS: usize = LINE;
 
-/// The length of a slot, behind its number; and in how many pieces it comes where these stand in staging
+/// The length of a slot, behind its number; and in how many chunks it comes where these stand in staging
 /// buffers.
 pub const COLLECTIVE_SEGMENT_BYTES_WORD: usize = 4;
 /// Where the payload of a slot begins: where any element is aligned.
@@ -305,7 +305,7 @@ pub const RING_LINES: usize = 128;
 pub const LINE_SEQUENCE: usize = 0;
 /// Kind and bytes, followed by the header.
 pub const LINE_FRONT: usize = 4;
-/// The payload, or the length of a message that comes in pieces.
+/// The payload, or the length of a message that comes in chunks.
 pub const LINE_PAYLOAD: usize = 32;
 /// The longest payload, in bytes, that stands in the line that announces it, behind the header.
 pub const LINE_PAYLOAD_BYTES_MAX: usize = 32;
@@ -318,23 +318,23 @@ pub const SINGLE_SLOT_AT: usize = PAGE;
 pub const CHUNKED_MESSAGE_AT: usize = LINE;
 /// The length, in bytes, of the chunks of a short message that goes through a large-message buffer. Smaller
 /// ones were no quicker, and cost more lines.
-pub const CHUNKED_MESSAGE_PIECE_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
+pub const CHUNKED_MESSAGE_CHUNK_BYTES: usize = if cfg!(loom) { LINE } else { 16 << 10 };
 
 /// The shortest message, in bytes, that goes through a large-message buffer; a shorter one is as quick in the
 /// ring.
 pub const CHUNKED_MESSAGE_BYTES_MIN: usize = if cfg!(loom) { LINE } else { 2 << 10 };
 
-/// The pieces of a chunked eager message of so many bytes: there are 32 at most, since a ring has not many
+/// The chunks of a chunked eager message of so many bytes: there are 32 at most, since a ring has not many
 /// more lines.
 #[inline]
-pub fn chunked_message_piece_bytes(bytes: usize) -> usize {
+pub fn chunked_message_chunk_bytes(bytes: usize) -> usize {
     bytes
-        .div_ceil(CHUNKED_MESSAGE_PIECES)
-        .next_multiple_of(CHUNKED_MESSAGE_PIECE_BYTES)
-        .max(CHUNKED_MESSAGE_PIECE_BYTES)
+        .div_ceil(CHUNKED_MESSAGE_CHUNKS)
+        .next_multiple_of(CHUNKED_MESSAGE_CHUNK_BYTES)
+        .max(CHUNKED_MESSAGE_CHUNK_BYTES)
 }
 
-const CHUNKED_MESSAGE_PIECES: usize = 32;
+const CHUNKED_MESSAGE_CHUNKS: usize = 32;
 /// The longest chunked eager message, by the data of a ring.
 const CHUNKED_MESSAGE_AREAS: usize = 4;
 /// What a message has of it, where it is no smaller: it is taken out when all of it is there.
@@ -347,9 +347,9 @@ const SMALL_SINGLE_SLOT_BYTES: usize = 3 * PAGE;
 const CHUNKED_MESSAGES_FROM: u32 = if cfg!(loom) { 8 * LINE as u32 } else { 128 << 10 };
 const _: () = assert!(SMALL_SINGLE_SLOT_BYTES + SHAPES[SHAPES.len() - 1].1 as usize >= SHORT_MESSAGE_BYTES);
 
-/// Larger pieces delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
+/// Larger chunks delay the receiver's copy behind the sender's, smaller ones cost more lines; measured with
 /// `examples/pingpong.rs`.
-const PIECE_BYTES_MAX: u32 = 16 << 10;
+const CHUNK_BYTES_MAX: u32 = 16 << 10;
 
 /// What lines have of their own is so large a part of the data area, if that gives them as much as it takes
 /// for it to be of use.
@@ -413,10 +413,10 @@ mod tests {
             let layout = Layout::new(process_slots).unwrap();
             assert!(layout.rings_at().is_multiple_of(PAGE) && layout.ring.bytes().is_multiple_of(PAGE));
             assert!(layout.process_slot_at(process_slots - 1).is_multiple_of(2 * LINE));
-            assert!(u32::from(layout.ring.piece_bytes_max) <= layout.ring.data_bytes / 2);
-            assert!((layout.ring.piece_bytes_max as usize).is_multiple_of(LINE));
+            assert!(u32::from(layout.ring.chunk_bytes_max) <= layout.ring.data_bytes / 2);
+            assert!((layout.ring.chunk_bytes_max as usize).is_multiple_of(LINE));
             assert!((layout.ring.slot_bytes as usize).is_multiple_of(LINE));
-            assert!(layout.ring.slot_bytes <= layout.ring.piece_bytes_max);
+            assert!(layout.ring.slot_bytes <= layout.ring.chunk_bytes_max);
             assert!(
                 layout.ring.room_bytes() <= layout.ring.data_bytes as usize * 5 / 4,
                 "{process_slots} process slots"
@@ -425,11 +425,11 @@ mod tests {
                 let longest = layout.ring.chunked_message_bytes_max();
                 for bytes in (1..=longest).step_by(4093).chain([longest]) {
                     assert!(
-                        bytes.div_ceil(chunked_message_piece_bytes(bytes)) <= CHUNKED_MESSAGE_PIECES,
+                        bytes.div_ceil(chunked_message_chunk_bytes(bytes)) <= CHUNKED_MESSAGE_CHUNKS,
                         "{bytes}"
                     );
                 }
-                assert!(CHUNKED_MESSAGE_PIECES < layout.ring.lines as usize);
+                assert!(CHUNKED_MESSAGE_CHUNKS < layout.ring.lines as usize);
             }
         }
     }

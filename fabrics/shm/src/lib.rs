@@ -2,7 +2,7 @@
 //!
 //! A launcher makes a [`Segment`] and hands its descriptor down; where there is none, [`Offer`] and [`fetch`]
 //! pass one over a socket. Each process opens a [`Shm`] on its process slot. Small messages are one cache
-//! line, larger ones go through the ring in pieces, and large ones can be pulled straight out of the peer's
+//! line, larger ones go through the ring in chunks, and large ones can be pulled straight out of the peer's
 //! memory where the kernel allows it.
 //!
 //! The file to begin with is `channel`; `layout` draws what stands where; `docs/decisions/0002` says why.

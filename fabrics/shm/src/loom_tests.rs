@@ -18,15 +18,15 @@ use crate::process_slot::ProcessSlot;
 use crate::ring::{Arrival, Consumer, Look, Producer};
 use crate::sync::{Ordering, Word};
 
-/// Two lines, so that three messages go round; pieces of a unit, four units of data.
+/// Two lines, so that three messages go round; chunks of a unit, four units of data.
 const RING: RingShape =
-    RingShape { lines: 2, data_at: 256, data_bytes: 256, piece_bytes_max: 64, slot_bytes: 0 };
+    RingShape { lines: 2, data_at: 256, data_bytes: 256, chunk_bytes_max: 64, slot_bytes: 0 };
 /// The least with chunked eager messages.
 const CHUNKED_MESSAGES: RingShape =
-    RingShape { lines: 4, data_at: 384, data_bytes: 512, piece_bytes_max: 64, slot_bytes: 0 };
+    RingShape { lines: 4, data_at: 384, data_bytes: 512, chunk_bytes_max: 64, slot_bytes: 0 };
 /// Lines enough and two units of data, so that three payloads go round.
 const NARROW: RingShape =
-    RingShape { lines: 4, data_at: 384, data_bytes: 128, piece_bytes_max: 64, slot_bytes: 0 };
+    RingShape { lines: 4, data_at: 384, data_bytes: 128, chunk_bytes_max: 64, slot_bytes: 0 };
 
 /// Two lines that have room of their own, so that the third payload stands where the first one did.
 const SLOTTED: RingShape = RingShape { slot_bytes: 64, ..RING };
@@ -80,7 +80,7 @@ fn payloads_are_whole(shape: RingShape) {
 }
 
 #[test]
-fn a_message_in_pieces_comes_whole() {
+fn a_message_in_chunks_comes_whole() {
     model(|| {
         let memory = Lines::shared(RING.bytes());
         let theirs = memory.clone();
@@ -192,10 +192,10 @@ fn nobody_sleeps_through_room_in_a_full_ring() {
         }
         let reader = thread::spawn(move || {
             let mut consumer = Consumer::new(ring_from(0), RING);
-            let Ok(Some(Arrival::Whole(_, piece))) = consumer.front(&*theirs, [None; 2]) else {
+            let Ok(Some(Arrival::Whole(_, chunk))) = consumer.front(&*theirs, [None; 2]) else {
                 panic!("nothing there")
             };
-            let waits = (consumer.release(&*theirs, piece) | consumer.idle(&*theirs)) & WAITING != 0;
+            let waits = (consumer.release(&*theirs, chunk) | consumer.idle(&*theirs)) & WAITING != 0;
             if waits && receiver().must_wake(&*theirs) {
                 waker.wake();
             }
@@ -298,9 +298,9 @@ fn try_receive(consumer: &mut Consumer, memory: &Arc<Lines>) -> Option<Vec<u8>> 
         consumer.idle(&**memory);
         return None;
     };
-    let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
-    let bytes = memory.read(piece.offset, piece.bytes, |payload| payload.to_vec());
-    consumer.release(&**memory, piece);
+    let (Arrival::Whole(_, chunk) | Arrival::First(_, _, chunk) | Arrival::More(chunk)) = arrival;
+    let bytes = memory.read(chunk.offset, chunk.bytes, |payload| payload.to_vec());
+    consumer.release(&**memory, chunk);
     Some(bytes)
 }
 

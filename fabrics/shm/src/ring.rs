@@ -2,12 +2,12 @@
 //!
 //! A message is a line of 64 bytes: sequence number, kind and length, header, and up to 32 bytes of payload.
 //! A longer payload stands in room that belongs to its line, a still longer one in the ring's data area (that
-//! of a chunked eager message on a large-message buffer), and one that exceeds a piece comes as several
-//! lines, each announcing the next piece. The line's sequence number is its flag: no shared head or tail is
+//! of a chunked eager message on a large-message buffer), and one that exceeds a chunk comes as several
+//! lines, each announcing the next chunk. The line's sequence number is its flag: no shared head or tail is
 //! read on the fast path. The reader tells now and then how far it has come, and the writer looks there only
 //! when what it knew to be free is used up.
 //!
-//! Both sides keep their positions in memory of their own and compute where the next line and the next piece
+//! Both sides keep their positions in memory of their own and compute where the next line and the next chunk
 //! stand; nothing that a peer writes is used as a position. What a peer writes is a sequence number, a kind,
 //! a length and a progress count, each checked before use: what it must not be is [`Wild`].
 
@@ -19,7 +19,7 @@ use fabric::{Header, Payload, Posted, UserMemory, crash};
 pub use self::consumer::Consumer;
 use crate::layout::{
     LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape, SINGLE_SLOT_OFFERED,
-    WAITING, chunked_message_piece_bytes,
+    WAITING, chunked_message_chunk_bytes,
 };
 use crate::memory::{Memory, Slot, Use};
 use crate::single_slot::LargeBuffer;
@@ -45,11 +45,11 @@ pub struct Producer {
 #[derive(Debug)]
 pub enum Arrival {
     /// A whole message.
-    Whole(Header, Piece),
+    Whole(Header, RingChunk),
     /// The beginning of a message of so many bytes in all.
-    First(Header, usize, Piece),
+    First(Header, usize, RingChunk),
     /// More of the message that began.
-    More(Piece),
+    More(RingChunk),
 }
 
 /// What a look at the number of a line tells.
@@ -65,7 +65,7 @@ pub enum Look {
 
 /// Where payload bytes stand in memory, and what is free again when they are released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct RingChunk {
     /// Offset in the segment.
     pub offset: usize,
     /// Length of the payload.
@@ -84,16 +84,16 @@ pub enum ProtocolViolation {
         /// What stands there.
         found: u32,
     },
-    /// A piece is longer than a piece can be, or not as long as the message asks for.
-    #[error("a piece of {bytes} bytes where at most {bytes_max} were due")]
+    /// A chunk is longer than a chunk can be, or not as long as the message asks for.
+    #[error("a chunk of {bytes} bytes where at most {bytes_max} were due")]
     Length {
         /// What the line says.
         bytes: usize,
         /// What it may say.
         bytes_max: usize,
     },
-    /// A message in pieces announces a length that cannot be.
-    #[error("a message of {bytes} bytes announced in pieces")]
+    /// A message in chunks announces a length that cannot be.
+    #[error("a message of {bytes} bytes announced in chunks")]
     Total {
         /// What the line says.
         bytes: u64,
@@ -112,7 +112,7 @@ pub enum ProtocolViolation {
     /// buffer.
     #[error("a chunked message out of turn")]
     Turn,
-    /// A piece without a beginning, or a beginning before the last message was whole.
+    /// A chunk without a beginning, or a beginning before the last message was whole.
     #[error("a line of kind {kind} with {bytes_left} bytes of a message still due")]
     Kind {
         /// What the line says.
@@ -215,8 +215,8 @@ impl Producer {
         payload: Payload<'_>,
     ) -> Result<Posted, ProtocolViolation> {
         let bytes = payload.bytes();
-        if self.bytes_left == 0 && LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max() {
-            return self.post_piece(memory, header, bytes, |at| memory.put(at, payload));
+        if self.bytes_left == 0 && LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.chunk_bytes_max() {
+            return self.post_chunk(memory, header, bytes, |at| memory.put(at, payload));
         }
         if self.bytes_left > 0 || !self.room_for_message(memory, bytes)? {
             self.wait(memory);
@@ -225,7 +225,7 @@ impl Producer {
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
             self.publish(memory, Kind::Whole, bytes, header, payload);
         } else {
-            let first = payload.part(0, self.piece_bytes_max());
+            let first = payload.part(0, self.chunk_bytes_max());
             self.put_data(memory, first);
             self.publish_first(memory, (Kind::First, 0), first.bytes(), header, bytes);
             self.bytes_left = bytes - first.bytes();
@@ -244,7 +244,7 @@ impl Producer {
         memory: &impl Memory,
         bytes: usize,
     ) -> Result<bool, ProtocolViolation> {
-        let lines = bytes.div_ceil(chunked_message_piece_bytes(bytes)) as u32;
+        let lines = bytes.div_ceil(chunked_message_chunk_bytes(bytes)) as u32;
         if self.is_whole() && self.lines_free < lines {
             self.look_for_room(memory)?;
         }
@@ -261,31 +261,31 @@ impl Producer {
         (large_buffer, at): (LargeBuffer, usize),
     ) {
         let bytes = payload.bytes();
-        let piece_bytes = chunked_message_piece_bytes(bytes);
+        let chunk_bytes = chunked_message_chunk_bytes(bytes);
         debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes, "it fits into a line");
-        let first = payload.part(0, piece_bytes);
+        let first = payload.part(0, chunk_bytes);
         memory.put(at, first);
         self.publish_first(memory, (Kind::Parcel, large_buffer as u32), first.bytes(), header, bytes);
         let mut done = first.bytes();
         while done < bytes {
-            let piece = payload.part(done, piece_bytes);
+            let chunk = payload.part(done, chunk_bytes);
             crash::point();
-            memory.put(at + done, piece);
-            self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
-            done += piece.bytes();
+            memory.put(at + done, chunk);
+            self.publish(memory, Kind::More, chunk.bytes(), &Header::default(), Payload::EMPTY);
+            done += chunk.bytes();
         }
         self.wait_over(memory);
     }
 
-    /// Sends a message of one piece in the data area, which `put` writes there; whole, or not at all.
-    fn post_piece(
+    /// Sends a message of one chunk in the data area, which `put` writes there; whole, or not at all.
+    fn post_chunk(
         &mut self,
         memory: &impl Memory,
         header: &Header,
         bytes: usize,
         put: impl FnOnce(usize),
     ) -> Result<Posted, ProtocolViolation> {
-        if !self.room_for_piece(memory, bytes)? {
+        if !self.room_for_chunk(memory, bytes)? {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
@@ -297,7 +297,7 @@ impl Producer {
         Ok(Posted::Sent)
     }
 
-    /// Sends a message of `bytes` bytes, more than a line and no more than a piece holds, that `write` makes;
+    /// Sends a message of `bytes` bytes, more than a line and no more than a chunk holds, that `write` makes;
     /// whole, or not at all.
     ///
     /// # Errors
@@ -309,12 +309,12 @@ impl Producer {
         bytes: usize,
         write: impl FnOnce(&mut UserMemory),
     ) -> Result<Posted, ProtocolViolation> {
-        debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.piece_bytes_max());
+        debug_assert!(LINE_PAYLOAD_BYTES_MAX < bytes && bytes <= self.chunk_bytes_max());
         if self.bytes_left > 0 {
             self.wait(memory);
             return Ok(Posted::Busy);
         }
-        self.post_piece(memory, header, bytes, |at| memory.make(at, bytes, write))
+        self.post_chunk(memory, header, bytes, |at| memory.make(at, bytes, write))
     }
 
     /// Goes on with the message that was taken partly.
@@ -326,7 +326,7 @@ impl Producer {
         self.stream(memory, rest, 0)
     }
 
-    /// Sends the pieces of `payload` from `done` on, as far as there is room, and at most one data area of
+    /// Sends the chunks of `payload` from `done` on, as far as there is room, and at most one data area of
     /// them, so that one call stays short even when the reader keeps up.
     fn stream(
         &mut self,
@@ -337,13 +337,13 @@ impl Producer {
         let stop = done + self.spot.shape.data_bytes as usize;
         let mut at = done;
         while at < payload.bytes() && at < stop {
-            let piece = payload.part(at, self.piece_bytes_max());
-            if !self.room_for_piece(memory, piece.bytes())? {
+            let chunk = payload.part(at, self.chunk_bytes_max());
+            if !self.room_for_chunk(memory, chunk.bytes())? {
                 break;
             }
-            self.put_data(memory, piece);
-            self.publish(memory, Kind::More, piece.bytes(), &Header::default(), Payload::EMPTY);
-            at += piece.bytes();
+            self.put_data(memory, chunk);
+            self.publish(memory, Kind::More, chunk.bytes(), &Header::default(), Payload::EMPTY);
+            at += chunk.bytes();
         }
         self.bytes_left = payload.bytes() - at;
         Ok(self.streamed(memory, at))
@@ -374,8 +374,8 @@ impl Producer {
         memory.publish_line(self.next_slot(), front, payload);
     }
 
-    /// Writes the line that announces the first piece of a message of `total` bytes, `bytes` of which are in
-    /// that piece, and makes it visible. The piece of a chunked eager message stands on the large-message
+    /// Writes the line that announces the first chunk of a message of `total` bytes, `bytes` of which are in
+    /// that chunk, and makes it visible. The chunk of a chunked eager message stands on the large-message
     /// buffer of the number `large_buffer`; of any other message it stands in the data area, and the number
     /// is 0.
     fn publish_first(
@@ -390,10 +390,10 @@ impl Producer {
         self.publish(memory, kind, bytes, header, Payload::from(words.as_flattened()));
     }
 
-    /// Writes a piece into the data area.
-    fn put_data(&mut self, memory: &impl Memory, piece: Payload<'_>) {
-        let span = self.spot.span(piece.bytes());
-        memory.put(self.spot.data(span), piece);
+    /// Writes a chunk into the data area.
+    fn put_data(&mut self, memory: &impl Memory, chunk: Payload<'_>) {
+        let span = self.spot.span(chunk.bytes());
+        memory.put(self.spot.data(span), chunk);
         self.pass(memory, span);
     }
 
@@ -407,9 +407,9 @@ impl Producer {
     /// # Errors
     /// [`Wild`] when the reader's progress is impossible.
     pub fn has_room_for(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
-        let lines = bytes.div_ceil(self.piece_bytes_max()) as u32;
-        // No piece goes round the end: what is left there is passed over.
-        let needed = units(bytes) + units(self.piece_bytes_max());
+        let lines = bytes.div_ceil(self.chunk_bytes_max()) as u32;
+        // No chunk goes round the end: what is left there is passed over.
+        let needed = units(bytes) + units(self.chunk_bytes_max());
         let is_room = |it: &Producer| it.lines_free >= lines && it.units_free >= needed;
         if self.is_whole() && !is_room(self) {
             self.look_for_room(memory)?;
@@ -423,16 +423,16 @@ impl Producer {
         self.spot.has_pages()
     }
 
-    /// Whether a line is free, and room for the first piece of a message of so many bytes.
+    /// Whether a line is free, and room for the first chunk of a message of so many bytes.
     fn room_for_message(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
         match bytes {
             0..=LINE_PAYLOAD_BYTES_MAX => self.room_for(memory, 0),
-            _ => self.room_for_piece(memory, bytes.min(self.piece_bytes_max())),
+            _ => self.room_for_chunk(memory, bytes.min(self.chunk_bytes_max())),
         }
     }
 
-    /// Whether a line is free, and room for a piece beside it.
-    fn room_for_piece(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
+    /// Whether a line is free, and room for a chunk beside it.
+    fn room_for_chunk(&mut self, memory: &impl Memory, bytes: usize) -> Result<bool, ProtocolViolation> {
         let units = self.spot.span(bytes).units;
         Ok(self.units_all > 0 && self.room_for(memory, units)?)
     }
@@ -477,26 +477,26 @@ impl Producer {
         memory.word(self.spot.at + RING_WAITING).store(waiting | offering, Ordering::Release);
     }
 
-    fn piece_bytes_max(&self) -> usize {
-        self.spot.shape.piece_bytes_max as usize
+    fn chunk_bytes_max(&self) -> usize {
+        self.spot.shape.chunk_bytes_max as usize
     }
 }
 
 /// What a line announces, in the two highest bits of the word after its sequence number:
 ///
 /// ```text
-/// 31..30 kind | 29..0 bytes of the piece
+/// 31..30 kind | 29..0 bytes of the chunk
 /// ```
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Kind {
     /// A message, in the line itself or in the data area.
     Whole = 0,
-    /// The beginning of a message in pieces; its length stands in the line's payload, low word first.
+    /// The beginning of a message in chunks; its length stands in the line's payload, low word first.
     First = 1 << KIND_SHIFT,
     /// More of it.
     More = 2 << KIND_SHIFT,
-    /// A message on a large-message buffer, or the beginning of one in pieces that stand there; behind its
+    /// A message on a large-message buffer, or the beginning of one in chunks that stand there; behind its
     /// length stands which large-message buffer it is.
     Parcel = 3 << KIND_SHIFT,
 }

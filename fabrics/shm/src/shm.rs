@@ -311,13 +311,13 @@ impl Fabric for Shm {
     fn limits(&self, lane: ShmLane) -> Limits {
         let puller = self.puller(&self.pairs[lane.index as usize]);
         let pull = matches!(puller, Pull::Allowed(_));
-        let piece_bytes_max = MADE_BYTES_MAX.min(self.segment.layout().ring.piece_bytes_max as usize);
+        let chunk_bytes_max = MADE_BYTES_MAX.min(self.segment.layout().ring.chunk_bytes_max as usize);
         if puller == Pull::Refused {
-            return Limits { eager_bytes_max: EAGER_BYTES_MAX, piece_bytes_max, pull, look: true };
+            return Limits { eager_bytes_max: EAGER_BYTES_MAX, chunk_bytes_max, pull, look: true };
         }
         // A few messages fit into a ring, however small it is.
         let room = (self.segment.layout().ring.data_bytes as usize / 4).max(EAGER_BYTES_MAX);
-        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), piece_bytes_max, pull, look: true }
+        Limits { eager_bytes_max: self.settings.eager_bytes_max.min(room), chunk_bytes_max, pull, look: true }
     }
 
     #[inline(always)]
@@ -513,7 +513,7 @@ const COST: Cost = Cost { latency_ns: 150, mebibyte_ns: 60_000 };
 /// The longest message, in bytes, that is sent eagerly where neither the user nor measured costs say
 /// otherwise.
 const EAGER_BYTES_MAX: usize = 8 << 10;
-/// What is made in larger pieces begins to be taken apart later; smaller ones cost more lines.
+/// What is made in larger chunks begins to be taken apart later; smaller ones cost more lines.
 const MADE_BYTES_MAX: usize = 8 << 10;
 /// A pair that has exchanged so many messages may be worth a single-slot channel.
 const LINES_BEFORE_SINGLE_SLOT: u32 = 16;

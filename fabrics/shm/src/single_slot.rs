@@ -10,7 +10,7 @@
 //! ```
 //! The number counts the messages of both sides; like the number of a ring's line, it is what makes the
 //! message visible. Longer messages stand on large-message buffers, as chunked eager messages: lines of the
-//! sender's ring announce their pieces, and so they give the turn away without a number of their own
+//! sender's ring announce their chunks, and so they give the turn away without a number of their own
 //! (decision 0002). A pair has two [large-message buffers](LargeBuffer), so that two who send at the same
 //! time have one each, and each puts its next chunked eager message where it has just taken one away
 //! (decision 0002). One of them is the single-slot channel behind the line of the number, over what was

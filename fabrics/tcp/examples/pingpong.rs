@@ -162,10 +162,10 @@ fn spin_read(from: &mut TcpStream, into: &mut [u8]) {
 }
 
 fn spin_write(to: &mut TcpStream, data: &[u8]) {
-    for piece in data.chunks(32 << 10) {
+    for chunk in data.chunks(32 << 10) {
         let mut sent = 0;
-        while sent < piece.len() {
-            match to.write(&piece[sent..]) {
+        while sent < chunk.len() {
+            match to.write(&chunk[sent..]) {
                 Ok(bytes) => sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
                 Err(error) => panic!("writing failed: {error}"),

@@ -119,15 +119,15 @@ struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], BadCard> {
-        let (piece, rest) = self.0.split_first_chunk().ok_or(BadCard::Foreign)?;
+        let (chunk, rest) = self.0.split_first_chunk().ok_or(BadCard::Foreign)?;
         self.0 = rest;
-        Ok(*piece)
+        Ok(*chunk)
     }
 
     fn take_slice(&mut self, bytes: usize) -> Result<&'a [u8], BadCard> {
-        let (piece, rest) = self.0.split_at_checked(bytes).ok_or(BadCard::Foreign)?;
+        let (chunk, rest) = self.0.split_at_checked(bytes).ok_or(BadCard::Foreign)?;
         self.0 = rest;
-        Ok(piece)
+        Ok(chunk)
     }
 
     fn take_addresses(&mut self) -> Result<Vec<IpAddr>, BadCard> {

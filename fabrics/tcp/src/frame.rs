@@ -5,7 +5,7 @@
 
 use fabric::Header;
 
-/// What stands at the beginning of each piece of the byte stream.
+/// What stands at the beginning of each chunk of the byte stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Frame {
     /// A message; this many payload bytes follow.

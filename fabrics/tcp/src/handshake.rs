@@ -57,7 +57,7 @@ impl Hello {
         Ok(Hello {
             from: Peer(word(text, 8)),
             to: Peer(word(text, 12)),
-            nonce: piece(text, 16),
+            nonce: chunk(text, 16),
             host: printable(host),
         })
     }
@@ -110,7 +110,7 @@ impl Answer {
             };
         }
         check_prefix(text, KIND_ANSWER)?;
-        Ok(Answer::Nonce { nonce: piece(text, 8), mac: piece(text, 24) })
+        Ok(Answer::Nonce { nonce: chunk(text, 8), mac: chunk(text, 24) })
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn proof(secret: &Secret, transcript: &Transcript<'_>) -> [u8; PROOF_
 
 /// Whether `text` shows that the initiator has read the card with `secret`.
 pub(crate) fn is_proof(secret: &Secret, transcript: &Transcript<'_>, text: &[u8; PROOF_BYTES]) -> bool {
-    let claimed: [u8; 32] = piece(text, 8);
+    let claimed: [u8; 32] = chunk(text, 8);
     check_prefix(text, KIND_PROOF).is_ok()
         && mac(secret, LABEL_PROOF, transcript).verify_slice(&claimed).is_ok()
 }
@@ -213,14 +213,14 @@ fn mac(secret: &Secret, label: &[u8], transcript: &Transcript<'_>) -> Hmac<Sha25
 }
 
 fn word(text: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(piece(text, at))
+    u32::from_le_bytes(chunk(text, at))
 }
 
 /// `N` bytes of a text of fixed length; callers keep inside it.
-fn piece<const N: usize>(text: &[u8], at: usize) -> [u8; N] {
-    let mut piece = [0; N];
-    piece.copy_from_slice(&text[at..at + N]);
-    piece
+fn chunk<const N: usize>(text: &[u8], at: usize) -> [u8; N] {
+    let mut chunk = [0; N];
+    chunk.copy_from_slice(&text[at..at + N]);
+    chunk
 }
 
 /// The version of everything that travels: this file, `frame.rs` and `card.rs`. The first 6 bytes of each

@@ -189,7 +189,7 @@ const ATTRIBUTE_LOCAL: u16 = 2;
 const SCOPE_LINK: u8 = 253;
 const FLAG_DUPLICATE: u8 = 0x08;
 const FLAG_TENTATIVE: u8 = 0x40;
-/// The kernel cuts its reply into pieces no larger than this.
+/// The kernel cuts its reply into chunks no larger than this.
 const REPLY_BYTES_MAX: usize = 32 << 10;
 
 #[cfg(test)]

@@ -390,7 +390,7 @@ impl Open {
         }
     }
 
-    /// Reads a piece of the payload under way straight to its place, or past it where there is no room.
+    /// Reads a chunk of the payload under way straight to its place, or past it where there is no room.
     fn read_landing(
         &mut self,
         inbox: &mut Inbox,
@@ -577,7 +577,7 @@ const CALL_BYTES: usize = 32 << 10;
 const LONG_CALL_BYTES: usize = 512 << 10;
 /// Payload bytes per `post` or `resume`, so that a turn of progress stays short.
 const POST_BYTES_MAX: usize = 512 << 10;
-/// Up to here a payload is copied behind its frame: dearer than a second piece of memory only above.
+/// Up to here a payload is copied behind its frame: dearer than a second chunk of memory only above.
 const JOINED_BYTES_MAX: usize = 256;
 /// So many messages of one turn go out at once each. A program that exchanges a few and then computes has
 /// them all under way; one that sends a hundred to one peer cares for their number.
@@ -594,6 +594,6 @@ const STREAMING_BYTES: usize = 1 << 10;
 const LANDING_BYTES: usize = 128 << 10;
 /// Reads from one connection before the others have their turn.
 const READS_PER_TURN: usize = 8;
-/// At the end, what is unread is thrown away in pieces of this size, up to so many.
+/// At the end, what is unread is thrown away in chunks of this size, up to so many.
 const DISCARD_BYTES: usize = 16 << 10;
 const DISCARD_READS_MAX: usize = 1024;

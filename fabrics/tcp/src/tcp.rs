@@ -251,7 +251,7 @@ impl Fabric for Tcp {
     }
 
     fn limits(&self, _lane: Lane) -> Limits {
-        Limits { eager_bytes_max: 64 << 10, piece_bytes_max: PIECE_BYTES_MAX, pull: false, look: false }
+        Limits { eager_bytes_max: 64 << 10, chunk_bytes_max: CHUNK_BYTES_MAX, pull: false, look: false }
     }
 
     #[inline]
@@ -543,7 +543,7 @@ fn cannot_listen(ports: Option<&RangeInclusive<u16>>, errno: rustix::io::Errno) 
 }
 
 /// About as much as one call of the system takes best.
-const PIECE_BYTES_MAX: usize = 32 << 10;
+const CHUNK_BYTES_MAX: usize = 32 << 10;
 /// Over the loopback of one host; measured, rounded.
 const COST_SAME_HOST: Cost = Cost { latency_ns: 4_000, mebibyte_ns: 220_000 };
 /// Between hosts, on the usual ten-gigabit network.

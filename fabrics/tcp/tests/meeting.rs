@@ -227,7 +227,7 @@ fn a_sleeper_wakes_for_a_knock_and_for_room() {
     assert_eq!(reader.join().expect("the reader hears all"), (0..whole).collect::<Vec<_>>());
 }
 
-/// Sends a piece; true when the message is out whole.
+/// Sends a chunk; true when the message is out whole.
 fn push(from: &mut Process, lane: Lane, number: u32, data: &[u8], taken: &mut Option<usize>) -> bool {
     let rest = Payload::from(&data[taken.unwrap_or(0)..]);
     let posted = match taken {

@@ -76,10 +76,10 @@ fn another_version_is_told_ours() {
     stranger.write_all(&hello).expect("a hello");
     let mut answer: Vec<u8> = Vec::new();
     until("the refusal", &mut pair, |_| {
-        let mut piece = [0; 64];
-        match stranger.read(&mut piece) {
+        let mut chunk = [0; 64];
+        match stranger.read(&mut chunk) {
             Ok(0) => return true,
-            Ok(bytes) => answer.extend(&piece[..bytes]),
+            Ok(bytes) => answer.extend(&chunk[..bytes]),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return true,
         }
@@ -100,8 +100,8 @@ fn a_proof_without_the_secret_is_shown_out() {
     stranger.write_all(&hello).expect("a hello");
     let mut answer: Vec<u8> = Vec::new();
     until("the answer", &mut pair, |_| {
-        let mut piece = [0; 64];
-        answer.extend(stranger.read(&mut piece).map_or(&piece[..0], |bytes| &piece[..bytes]));
+        let mut chunk = [0; 64];
+        answer.extend(stranger.read(&mut chunk).map_or(&chunk[..0], |bytes| &chunk[..bytes]));
         answer.len() == 56
     });
     let mut proof = [0; 40];

@@ -12,7 +12,7 @@ use crate::bodies::reductions::Reduction;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{Buffer, Received, Sent};
 use crate::generated::constants::*;
-use crate::parts::Piece;
+use crate::parts::Section;
 use crate::state::Runtime;
 use crate::types::*;
 
@@ -173,10 +173,10 @@ pub(crate) fn part<B: Buffer>(
     Ok(Side::whole(buffer, whole(runtime, count, datatype)?))
 }
 
-/// Pieces of a buffer.
-pub(crate) fn listed_side<B: Buffer>(buffer: B, pieces: Vec<Piece>) -> Result<Side<B>> {
+/// Sections of a buffer.
+pub(crate) fn listed_side<B: Buffer>(buffer: B, sections: Vec<Section>) -> Result<Side<B>> {
     refuse_in_place(buffer)?;
-    Ok(Side::listed(buffer, pieces))
+    Ok(Side::listed(buffer, sections))
 }
 
 /// A buffer with `count` elements for each of `ranks` ranks, one behind the other.
@@ -189,12 +189,12 @@ pub(crate) fn parts<B: Buffer>(
 ) -> Result<Side<B>> {
     refuse_in_place(buffer)?;
     let extent = resolve_committed(runtime, datatype)?.extent();
-    let piece = |rank: usize| {
+    let section = |rank: usize| {
         let offset = count.checked_mul(extent).and_then(|bytes| bytes.checked_mul(rank as i64));
         let offset = offset.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
-        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+        Ok(Section { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    Ok(Side::listed(buffer, (0..ranks).map(piece).collect::<Result<_>>()?))
+    Ok(Side::listed(buffer, (0..ranks).map(section).collect::<Result<_>>()?))
 }
 
 /// The operator of a rank in the root's group that is not the root. It combines nothing, and its arguments

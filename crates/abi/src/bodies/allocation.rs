@@ -41,10 +41,10 @@ pub fn mpi_alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Place<'_, *mut c_v
 }
 
 /// The memory handed out that an address lies in.
-pub(crate) fn piece_of(address: usize) -> Option<Range<usize>> {
+pub(crate) fn allocation_of(address: usize) -> Option<Range<usize>> {
     let allocated = lock(&ALLOCATED);
-    let mut pieces = allocated.iter().flatten().map(|(&start, piece)| start..start + piece.bytes);
-    pieces.find(|piece| piece.contains(&address))
+    let mut ranges = allocated.iter().flatten().map(|(&start, memory)| start..start + memory.bytes);
+    ranges.find(|range| range.contains(&address))
 }
 
 /// How memory is aligned where the program gives these hints.
@@ -71,7 +71,7 @@ pub fn mpi_free_mem(base: *mut c_void) -> c_int {
         }
         let allocation = lock(&ALLOCATED).as_mut().and_then(|allocated| allocated.remove(&base.addr()));
         let what = || format!("{base:p} was not allocated by MPI_Alloc_mem, or is freed already");
-        allocation.map(|piece| drop(piece.memory)).ok_or_else(|| Error::new(Class::Base, what()))
+        allocation.map(|allocation| drop(allocation.memory)).ok_or_else(|| Error::new(Class::Base, what()))
     })
 }
 

@@ -16,7 +16,7 @@ use crate::bodies::datatypes::resolve_elements;
 use crate::bodies::plain::{self};
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{Buffer, Received, Sent};
-use crate::parts::Piece;
+use crate::parts::Section;
 use crate::state::Runtime;
 use crate::types::*;
 
@@ -25,9 +25,9 @@ pub(crate) fn is_in_place(buffer: impl Buffer) -> bool {
     buffer.is_in_place()
 }
 
-/// One piece at the beginning of a buffer.
-pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype) -> Result<[Piece; 1]> {
-    Ok([Piece { offset: 0, count, datatype: resolve_elements(runtime, count, datatype)? }])
+/// One section at the beginning of a buffer.
+pub(crate) fn whole(runtime: &'static Runtime, count: i64, datatype: MPI_Datatype) -> Result<[Section; 1]> {
+    Ok([Section { offset: 0, count, datatype: resolve_elements(runtime, count, datatype)? }])
 }
 
 /// A whole buffer and its length in bytes; an empty side where the data is in the other buffer (`in_place`).
@@ -41,9 +41,9 @@ pub(crate) fn side<B: Buffer>(
     if in_place {
         return Ok((Side::none(), 0));
     }
-    let piece = whole(runtime, count, datatype)?;
-    let bytes = bytes_of(count, &piece[0].datatype)?;
-    Ok((Side::whole(buffer, piece), bytes))
+    let section = whole(runtime, count, datatype)?;
+    let bytes = bytes_of(count, &section[0].datatype)?;
+    Ok((Side::whole(buffer, section), bytes))
 }
 
 /// `count` elements for each rank, one behind the other.
@@ -52,12 +52,12 @@ fn for_each_rank(
     comm: &Communicator,
     count: i64,
     datatype: MPI_Datatype,
-) -> Result<([Piece; 1], usize)> {
+) -> Result<([Section; 1], usize)> {
     let datatype = resolve_elements(runtime, count, datatype)?;
     let bytes = bytes_of(count, &datatype)?;
     let total = count.checked_mul(i64::from(comm.size()));
     let total = total.ok_or_else(|| Error::new(Class::Count, format!("the count is {count}")))?;
-    Ok(([Piece { offset: 0, count: total, datatype }], bytes))
+    Ok(([Section { offset: 0, count: total, datatype }], bytes))
 }
 
 /// How much of what, for the comparison of calls (`WEFT_CHECK`): what the standard wants to be the same at
@@ -126,13 +126,13 @@ pub fn mpi_bcast(
         }
         let root = arguments::root(comm, root)?;
         refuse_in_place(buffer)?;
-        let piece = whole(runtime, count, datatype)?;
-        let bytes = bytes_of(count, &piece[0].datatype)?;
+        let section = whole(runtime, count, datatype)?;
+        let bytes = bytes_of(count, &section[0].datatype)?;
         way.check(comm, || {
-            format!("{}, root {}, {}", way.name(), root.0, amount(count, &piece[0].datatype))
+            format!("{}, root {}, {}", way.name(), root.0, amount(count, &section[0].datatype))
         })?;
         let (here, bcast) = (comm.rank() == root, What::Even(Collective::Bcast { root, bytes }));
-        let described = Described::new(bcast, Side::none(), Side::whole(buffer, piece), here);
+        let described = Described::new(bcast, Side::none(), Side::whole(buffer, section), here);
         Ok(Described { receives: !here, ..described })
     };
     way.call(comm, describe)
@@ -163,8 +163,8 @@ fn check_rooted(
 }
 
 /// Each rank's part of a buffer for all.
-fn each(comm: &Communicator, pieces: &[Piece; 1]) -> String {
-    format!("{} for each", amount(pieces[0].count / i64::from(comm.size()), &pieces[0].datatype))
+fn each(comm: &Communicator, sections: &[Section; 1]) -> String {
+    format!("{} for each", amount(sections[0].count / i64::from(comm.size()), &sections[0].datatype))
 }
 
 /// Brings everybody's data to the root, in rank order.
@@ -202,12 +202,12 @@ pub fn mpi_gather(
             return Ok(Described::new(What::Even(gather), gives, Side::none(), false));
         }
         refuse_in_place(recvbuf)?;
-        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        let (sections, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
         if !in_place {
             check_same(gives_bytes, bytes)?;
         }
         let gather = Collective::Gather(Rooted { root, bytes, in_place });
-        Ok(Described::new(What::Even(gather), gives, Side::whole(recvbuf, pieces), in_place))
+        Ok(Described::new(What::Even(gather), gives, Side::whole(recvbuf, sections), in_place))
     };
     way.call(comm, describe)
 }
@@ -247,12 +247,12 @@ pub fn mpi_scatter(
             return Ok(Described::new(What::Even(scatter), Side::none(), gets, false));
         }
         refuse_in_place(sendbuf)?;
-        let (pieces, bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
+        let (sections, bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
         if !in_place {
             check_same(bytes, gets_bytes)?;
         }
         let scatter = Collective::Scatter(Rooted { root, bytes, in_place });
-        Ok(Described::new(What::Even(scatter), Side::whole(sendbuf, pieces), gets, false))
+        Ok(Described::new(What::Even(scatter), Side::whole(sendbuf, sections), gets, false))
     };
     way.call(comm, describe)
 }
@@ -280,14 +280,14 @@ pub fn mpi_allgather(
         }
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
-        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        let (sections, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
         let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
             check_same(gives_bytes, bytes)?;
         }
-        way.check(comm, || format!("{}, {}", way.name(), each(comm, &pieces)))?;
+        way.check(comm, || format!("{}, {}", way.name(), each(comm, &sections)))?;
         let what = What::Even(Collective::Allgather(Each { bytes, in_place }));
-        Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
+        Ok(Described::new(what, gives, Side::whole(recvbuf, sections), in_place))
     };
     way.call(comm, describe)
 }
@@ -315,17 +315,17 @@ pub fn mpi_alltoall(
         }
         let in_place = is_in_place(sendbuf);
         refuse_in_place(recvbuf)?;
-        let (pieces, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
+        let (sections, bytes) = for_each_rank(runtime, comm, recvcount, recvtype)?;
         let gives = if in_place {
             Side::none()
         } else {
-            let (pieces, gives_bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
+            let (sections, gives_bytes) = for_each_rank(runtime, comm, sendcount, sendtype)?;
             check_same(gives_bytes, bytes)?;
-            Side::whole(sendbuf, pieces)
+            Side::whole(sendbuf, sections)
         };
-        way.check(comm, || format!("{}, {}", way.name(), each(comm, &pieces)))?;
+        way.check(comm, || format!("{}, {}", way.name(), each(comm, &sections)))?;
         let what = What::Even(Collective::Alltoall(Each { bytes, in_place }));
-        Ok(Described::new(what, gives, Side::whole(recvbuf, pieces), in_place))
+        Ok(Described::new(what, gives, Side::whole(recvbuf, sections), in_place))
     };
     way.call(comm, describe)
 }
@@ -334,8 +334,8 @@ pub fn mpi_alltoall(
 fn all_to_all(
     way: &Way<'_>,
     comm: &Communicator,
-    (sendbuf, gives): (Sent, Option<Vec<Piece>>),
-    (recvbuf, gets): (Received, Vec<Piece>),
+    (sendbuf, gives): (Sent, Option<Vec<Section>>),
+    (recvbuf, gets): (Received, Vec<Section>),
 ) -> Result<Described> {
     if let Some(two) = OverTwo::of(way, comm) {
         let gives = gives.ok_or_else(not_in_place)?;

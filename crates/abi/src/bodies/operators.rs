@@ -253,10 +253,10 @@ impl Call<'_> {
         start.addr().is_multiple_of(alignment_bytes)
     }
 
-    /// Spreads packed elements as they stand in an array, a piece at a time, and packs the results.
+    /// Spreads packed elements as they stand in an array, a chunk at a time, and packs the results.
     fn spread(&self, count: i64, input: Payload<'_>, inout: &mut UserMemory) {
         let size = self.datatype.size();
-        let each = (PIECE_BYTES / self.datatype.extent().unsigned_abs().max(1) as i64).clamp(1, count.max(1));
+        let each = (CHUNK_BYTES / self.datatype.extent().unsigned_abs().max(1) as i64).clamp(1, count.max(1));
         let (mut left, mut right) = (Scratch::new(self.datatype, each), Scratch::new(self.datatype, each));
         for first in (0..count).step_by(each as usize) {
             let elements = each.min(count - first);
@@ -449,8 +449,8 @@ const OPERATORS: [(MPI_Op, Operator); 14] = [
 const ALIGNMENT_BYTES_MAX: usize = align_of::<u128>();
 const _: () = assert!(ALIGNMENT_BYTES_MAX == size_of::<u128>());
 
-/// Elements with gaps are spread in pieces of about so many bytes, which stay in a cache.
-const PIECE_BYTES: i64 = 1 << 14;
+/// Elements with gaps are spread in chunks of about so many bytes, which stay in a cache.
+const CHUNK_BYTES: i64 = 1 << 14;
 
 #[cfg(test)]
 #[path = "operators_tests.rs"]

@@ -207,8 +207,8 @@ fn elements_with_gaps_are_spread_for_the_function() {
     let datatype = with_gaps();
     let op = new(int(gaps), 1);
     let operation = operation(op, datatype).unwrap();
-    // More than one piece, and the last one not full.
-    let count = 2 * PIECE_BYTES as usize / 16 + 3;
+    // More than one chunk, and the last one not full.
+    let count = 2 * CHUNK_BYTES as usize / 16 + 3;
     let input: Vec<i32> = (0..2 * count as i32).collect();
     let expected: Vec<i32> = input.iter().map(|value| 10 * value + 1).collect();
     assert_eq!(apply(&operation, &input, &vec![1; 2 * count]), expected);
@@ -253,7 +253,7 @@ fn reduce_local_refuses_wrong_arguments() {
 }
 
 #[test]
-fn long_vectors_come_in_pieces_that_an_int_can_count() {
+fn long_vectors_come_in_chunks_that_an_int_can_count() {
     let _alone = COUNTING.lock().unwrap();
     let mut nothing = MPI_DATATYPE_NULL;
     assert_eq!(mpi_type_contiguous(0, MPI_INT, Place::of(&mut nothing)), MPI_SUCCESS);

@@ -1,6 +1,6 @@
 //! Packing and unpacking by hand, in this machine's own number formats (MPI 5.0 §5.2).
 //!
-//! Packed data is the elements' bytes in a row without a header, so what is packed in pieces can be unpacked
+//! Packed data is the elements' bytes in a row without a header, so what is packed in chunks can be unpacked
 //! as one.
 
 use std::ffi::c_int;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_in_pieces_is_unpacked_as_one() {
+    fn what_is_packed_in_chunks_is_unpacked_as_one() {
         testing::start();
         let mut every_other = columns();
         let (mut packed, mut position) = ([0u8; 20], 0);

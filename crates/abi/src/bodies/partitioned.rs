@@ -20,12 +20,12 @@ use crate::state::{self, Runtime, call};
 use crate::status;
 use crate::types::*;
 
-/// The program's buffer, as so many pieces of `count` elements one behind the other.
+/// The program's buffer, as so many sections of `count` elements one behind the other.
 struct PartitionLayout<B> {
     buffer: B,
     count: i64,
     datatype: Type,
-    /// Room for the packed data of all pieces, where elements have gaps.
+    /// Room for the packed data of all sections, where elements have gaps.
     packed: Option<Heap>,
     /// Packed bytes of each.
     bytes: usize,
@@ -125,13 +125,13 @@ impl PartitionLayout<Received> {
 
 /// The sending side, as C describes it.
 pub(crate) struct Sender {
-    pieces: PartitionLayout<Sent>,
+    sections: PartitionLayout<Sent>,
     side: PartitionedSend,
 }
 
 /// The receiving side, as C describes it.
 pub(crate) struct Receiver {
-    pieces: PartitionLayout<Received>,
+    sections: PartitionLayout<Received>,
     side: PartitionedReceive,
     /// Which partitions of a layout with gaps are in their places.
     placed: Mutex<Vec<bool>>,
@@ -140,7 +140,7 @@ pub(crate) struct Receiver {
 impl Sender {
     /// Begins a round.
     pub(super) fn begin(self: Arc<Sender>, errors_to: MPI_Comm) -> Result<RequestObject> {
-        let id = self.side.start(self.pieces.payload()?)?;
+        let id = self.side.start(self.sections.payload()?)?;
         Ok(RequestObject::PartitionedSend { sender: self, errors_to, id })
     }
 
@@ -161,11 +161,11 @@ impl Sender {
             let what = format!("partition {partition} does not exist, there are {last}");
             return Err(Error::new(Class::Argument, what));
         }
-        if self.pieces.packed.is_some() {
+        if self.sections.packed.is_some() {
             // What is under way is not packed again.
             let fresh = |partition: &c_int| !self.side.is_ready(*partition as usize);
             for partition in partitions.clone().filter(fresh) {
-                self.pieces.pack(partition as usize)?;
+                self.sections.pack(partition as usize)?;
             }
         }
         self.side.ready(partitions.map(|partition| partition as u32))
@@ -175,7 +175,7 @@ impl Sender {
 impl Receiver {
     /// Begins a round.
     pub(super) fn begin(self: Arc<Receiver>, errors_to: MPI_Comm) -> Result<RequestObject> {
-        let memory = self.pieces.memory()?;
+        let memory = self.sections.memory()?;
         lock(&self.placed).fill(false);
         let id = self.side.start(memory)?;
         Ok(RequestObject::PartitionedReceive { receiver: self, errors_to, id })
@@ -202,7 +202,7 @@ impl Receiver {
         let brings = self.side.brings()?;
         let sent_bytes = brings.total_bytes();
         let are_alike = !self.brings_others();
-        let are_fewer = sent_bytes < self.pieces.partitions as usize * self.pieces.bytes;
+        let are_fewer = sent_bytes < self.sections.partitions as usize * self.sections.bytes;
         if are_alike && !are_fewer {
             return None;
         }
@@ -210,9 +210,9 @@ impl Receiver {
             "{}: MPI_Precv_init expects {} partitions of {} of {}, and MPI_Psend_init at rank {} sends {} partitions of {} bytes \
              which are {} elements",
             self.communicator().place(),
-            self.pieces.partitions,
-            self.pieces.count,
-            self.pieces.datatype.name(),
+            self.sections.partitions,
+            self.sections.count,
+            self.sections.datatype.name(),
             brings.source.0,
             brings.partitions,
             brings.bytes,
@@ -227,7 +227,7 @@ impl Receiver {
     /// Whether the sender has described elements that are no such as this side's, with `WEFT_CHECK`.
     fn brings_others(&self) -> bool {
         self.side.brings().filter(|_| state::checks()).is_some_and(|brings| {
-            let expected = self.pieces.signature(brings.total_bytes());
+            let expected = self.sections.signature(brings.total_bytes());
             expected != 0 && brings.signature != 0 && expected != brings.signature
         })
     }
@@ -240,7 +240,7 @@ impl Receiver {
         let bytes = status::bytes(status) as usize;
         let mut placed = lock(&self.placed);
         for (partition, placed) in placed.iter_mut().enumerate().filter(|(_, placed)| !**placed) {
-            self.pieces.unpack(partition, bytes)?;
+            self.sections.unpack(partition, bytes)?;
             *placed = true;
         }
         Ok(())
@@ -257,7 +257,7 @@ impl Receiver {
             && !std::mem::replace(placed, true)
         {
             let bytes = self.side.brings().map_or(0, |brings| brings.total_bytes());
-            self.pieces.unpack(partition as usize, bytes)?;
+            self.sections.unpack(partition as usize, bytes)?;
         }
         Ok(true)
     }
@@ -286,10 +286,10 @@ pub fn mpi_psend_init(
     persistent::adopt("MPI_Psend_init", comm, request, |runtime, held| {
         info::check(info)?;
         let (to, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-        let pieces = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
-        let signature = pieces.signature(pieces.partitions as usize * pieces.bytes);
-        let side = held.comm.partitioned_send(to, tag, pieces.partitions, pieces.bytes, signature)?;
-        Ok(Plan::PartitionedSend(Arc::new(Sender { pieces, side })))
+        let sections = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
+        let signature = sections.signature(sections.partitions as usize * sections.bytes);
+        let side = held.comm.partitioned_send(to, tag, sections.partitions, sections.bytes, signature)?;
+        Ok(Plan::PartitionedSend(Arc::new(Sender { sections, side })))
     })
 }
 
@@ -308,11 +308,11 @@ pub fn mpi_precv_init(
     persistent::adopt("MPI_Precv_init", comm, request, |runtime, held| {
         info::check(info)?;
         let (from, tag) = (partner(held, dest)?, arguments::tag(tag)?);
-        let pieces = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
-        let side = held.comm.partitioned_receive(from, tag, pieces.partitions, pieces.bytes)?;
-        let with_gaps = if pieces.packed.is_some() { pieces.partitions as usize } else { 0 };
+        let sections = PartitionLayout::new(runtime, buf, partitions, count, datatype)?;
+        let side = held.comm.partitioned_receive(from, tag, sections.partitions, sections.bytes)?;
+        let with_gaps = if sections.packed.is_some() { sections.partitions as usize } else { 0 };
         let placed = Mutex::new(vec![false; with_gaps]);
-        Ok(Plan::PartitionedReceive(Arc::new(Receiver { pieces, side, placed })))
+        Ok(Plan::PartitionedReceive(Arc::new(Receiver { sections, side, placed })))
     })
 }
 

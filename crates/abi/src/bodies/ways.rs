@@ -16,7 +16,7 @@ use crate::bodies::persistent::{self, Plan};
 use crate::claims::{Buffer, Place, Received, Sent, Slot};
 use crate::entry::Target;
 use crate::objects::RequestObject;
-use crate::parts::{Input, Output, Piece, check_pieces_apart};
+use crate::parts::{Input, Output, Section, check_sections_apart};
 use crate::state::{self, Runtime, call};
 use crate::types::*;
 
@@ -135,23 +135,23 @@ impl<'call> Way<'call> {
 /// Memory of the program that an operation reads or writes.
 pub(crate) struct Side<B> {
     buffer: B,
-    pieces: BlocksOfCall,
+    sections: BlocksOfCall,
 }
 
 enum BlocksOfCall {
-    One([Piece; 1]),
-    Listed(Vec<Piece>),
+    One([Section; 1]),
+    Listed(Vec<Section>),
 }
 
 impl<B: Buffer> Side<B> {
-    /// One piece at the beginning of a buffer.
-    pub(crate) fn whole(buffer: B, piece: [Piece; 1]) -> Side<B> {
-        Side { buffer, pieces: BlocksOfCall::One(piece) }
+    /// One section at the beginning of a buffer.
+    pub(crate) fn whole(buffer: B, section: [Section; 1]) -> Side<B> {
+        Side { buffer, sections: BlocksOfCall::One(section) }
     }
 
-    /// Pieces anywhere.
-    pub(crate) fn listed(buffer: B, pieces: Vec<Piece>) -> Side<B> {
-        Side { buffer, pieces: BlocksOfCall::Listed(pieces) }
+    /// Sections anywhere.
+    pub(crate) fn listed(buffer: B, sections: Vec<Section>) -> Side<B> {
+        Side { buffer, sections: BlocksOfCall::Listed(sections) }
     }
 
     /// Nothing.
@@ -159,15 +159,15 @@ impl<B: Buffer> Side<B> {
         Side::listed(B::NULL, Vec::new())
     }
 
-    /// Its address and its pieces.
-    fn stands(&self) -> (*const c_void, &[Piece]) {
-        (self.buffer.start(), self.pieces())
+    /// Its address and its sections.
+    fn stands(&self) -> (*const c_void, &[Section]) {
+        (self.buffer.start(), self.sections())
     }
 
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        match &self.pieces {
-            BlocksOfCall::One(piece) => piece,
-            BlocksOfCall::Listed(pieces) => pieces,
+    pub(crate) fn sections(&self) -> &[Section] {
+        match &self.sections {
+            BlocksOfCall::One(section) => section,
+            BlocksOfCall::Listed(sections) => sections,
         }
     }
 }
@@ -264,16 +264,16 @@ impl Described {
 
     /// Whether the memory can be what it is said to be; the memory itself is not looked at.
     fn check(&self) -> Result<()> {
-        Input::check(self.gives.buffer, self.gives.pieces())?;
-        Input::check(self.gets.buffer, self.gets.pieces())?;
-        check_pieces_apart(self.gives.stands(), self.gets.stands())
+        Input::check(self.gives.buffer, self.gives.sections())?;
+        Input::check(self.gets.buffer, self.gets.sections())?;
+        check_sections_apart(self.gives.stands(), self.gets.stands())
     }
 
     fn bind(&self, comm: &Communicator) -> Result<(Input, Output)> {
-        let input = Input::new(self.gives.buffer, self.gives.pieces())?;
+        let input = Input::new(self.gives.buffer, self.gives.sections())?;
         // The places of blank ranks come out as they went in.
         let loaded = self.loaded || comm.has_blanks();
-        let mut output = Output::new(self.gets.buffer, self.gets.pieces(), loaded)?;
+        let mut output = Output::new(self.gets.buffer, self.gets.sections(), loaded)?;
         input.check_apart(&output, self.gives.stands(), self.gets.stands())?;
         if !self.receives {
             output.keep();

@@ -33,10 +33,10 @@ impl CostModel<'_> {
         let work = self.handling(message) * f64::from(parts) * f64::from(crossing);
         let between = PredictedCost { path, work, waits: f64::from(served.div_ceil(PAIRS_AT_ONCE)) };
 
-        // A piece of each rank for each part that is served, and then a block of each rank there for each
+        // A chunk of each rank for each part that is served, and then a block of each rank there for each
         // here.
-        let pieces = self.costs.copy.fixed_ns * (wide * (narrow + 1)) as f64;
-        let path = (pieces + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served_by_most);
+        let chunks = self.costs.copy.fixed_ns * (wide * (narrow + 1)) as f64;
+        let path = (chunks + 2.0 * self.costs.copy.byte_ns * message as f64) * f64::from(served_by_most);
         let servants = f64::from(parts) * f64::from((parts * slices).min(most));
         let sorting = PredictedCost { path, work: path * servants, waits: 0.0 };
         within * 2.0 + between + sorting + self.sorting_by_place(bytes) * 2.0

@@ -225,67 +225,67 @@ impl<'a> CostModel<'a> {
         self.levels().map(round).sum()
     }
 
-    /// The rounds of a circulant graph: as those of what doubles, and a message in two pieces where it passes
+    /// The rounds of a circulant graph: as those of what doubles, and a message in two chunks where it passes
     /// the last rank's block.
     pub(super) fn around(&self, block: usize, then: Work) -> PredictedCost {
         let (mut known, mut all) = (self.size, PredictedCost::default());
         while known > 1 {
             let skip = known.div_ceil(2);
             let bytes = block * (known - skip) as usize;
-            let piece = PredictedCost { path: 0.5 * self.costs.step_ns, ..PredictedCost::default() };
-            all = all + self.everybody(bytes, skip) + piece + self.all_do(then.of_ns(bytes));
+            let chunk = PredictedCost { path: 0.5 * self.costs.step_ns, ..PredictedCost::default() };
+            all = all + self.everybody(bytes, skip) + chunk + self.all_do(then.of_ns(bytes));
             known = skip;
         }
         all
     }
 
-    /// m - 1 + ceil(log2 p) rounds of a piece round a circulant graph.
-    pub(super) fn in_pieces_around(&self, bytes: usize, then: Work) -> PredictedCost {
+    /// m - 1 + ceil(log2 p) rounds of a chunk round a circulant graph.
+    pub(super) fn in_chunks_around(&self, bytes: usize, then: Work) -> PredictedCost {
         let depth = log2(self.size);
-        let count = self.costs.pieces(self.farthest(), bytes, depth);
-        let piece = bytes.div_ceil(count);
-        // The first piece finds ranks that have nothing to do yet.
+        let count = self.costs.chunks(self.farthest(), bytes, depth);
+        let chunk = bytes.div_ceil(count);
+        // The first chunk finds ranks that have nothing to do yet.
         let (mut skip, mut first, mut phase) =
             (self.size, PredictedCost::default(), PredictedCost::default());
         while skip > 1 {
             skip = skip.div_ceil(2);
-            let then = self.all_do(then.of_ns(piece));
-            first = first + self.every_other(piece, skip) + then;
-            phase = phase + self.everybody(piece, skip) + then;
+            let then = self.all_do(then.of_ns(chunk));
+            first = first + self.every_other(chunk, skip) + then;
+            phase = phase + self.everybody(chunk, skip) + then;
         }
         first + phase * ((count - 1) as f64 / depth.max(1) as f64)
     }
 
-    /// Rounds of a piece down a binary tree: in each a rank sends two.
-    pub(super) fn in_pieces_down_a_tree(&self, bytes: usize, then: Work) -> PredictedCost {
-        let count = self.costs.pieces(self.farthest(), bytes, log2(self.size));
-        let piece = bytes.div_ceil(count);
-        let twice = self.holding(piece) + 2.0 * then.of_ns(piece);
-        let round = self.everybody(piece, self.size / 2) + self.all_do(twice);
+    /// Rounds of a chunk down a binary tree: in each a rank sends two.
+    pub(super) fn in_chunks_down_a_tree(&self, bytes: usize, then: Work) -> PredictedCost {
+        let count = self.costs.chunks(self.farthest(), bytes, log2(self.size));
+        let chunk = bytes.div_ceil(count);
+        let twice = self.holding(chunk) + 2.0 * then.of_ns(chunk);
+        let round = self.everybody(chunk, self.size / 2) + self.all_do(twice);
         round * (count - 1 + self.size.ilog2() as usize) as f64
     }
 
-    /// Rounds of a piece along a chain of all ranks.
-    pub(super) fn in_pieces_along_a_chain(&self, bytes: usize, then: Work) -> PredictedCost {
-        let count = self.costs.pieces(self.farthest(), bytes, self.size as usize);
-        let piece = bytes.div_ceil(count);
-        let round = self.everybody(piece, 1) + self.all_do(then.of_ns(piece));
+    /// Rounds of a chunk along a chain of all ranks.
+    pub(super) fn in_chunks_along_a_chain(&self, bytes: usize, then: Work) -> PredictedCost {
+        let count = self.costs.chunks(self.farthest(), bytes, self.size as usize);
+        let chunk = bytes.div_ceil(count);
+        let round = self.everybody(chunk, 1) + self.all_do(then.of_ns(chunk));
         let chain = round * (count + self.size as usize - 2).max(1) as f64;
-        let near = self.near_message(piece, self.near()) + then.of_ns(piece);
-        let is_eager = self.costs.network.is_eager(piece);
-        if !self.has_nodes() && self.seating == RankPlacement::InOrder && self.near().is_eager(piece) {
-            let then_ns = then.of_ns(piece);
-            let hop = |link: &Link| self.near_message(piece, link) + then_ns;
+        let near = self.near_message(chunk, self.near()) + then.of_ns(chunk);
+        let is_eager = self.costs.network.is_eager(chunk);
+        if !self.has_nodes() && self.seating == RankPlacement::InOrder && self.near().is_eager(chunk) {
+            let then_ns = then.of_ns(chunk);
+            let hop = |link: &Link| self.near_message(chunk, link) + then_ns;
             let first: f64 = self.hops_near().map(|(hops, link)| hops * hop(link)).sum();
-            let path = first + (count - 1) as f64 * self.between_blocks(piece, then_ns);
+            let path = first + (count - 1) as f64 * self.between_blocks(chunk, then_ns);
             return PredictedCost { path, ..chain };
         }
         if !self.has_nodes() || self.together == 1 || self.seating == RankPlacement::Mixed || !is_eager {
             return chain;
         }
         let nodes = f64::from(self.size.div_ceil(self.together));
-        let far = self.far_message(piece, 1) + then.of_ns(piece);
-        let stream = near.max(self.costs.step_ns + self.costs.network.moving_ns(piece));
+        let far = self.far_message(chunk, 1) + then.of_ns(chunk);
+        let stream = near.max(self.costs.step_ns + self.costs.network.moving_ns(chunk));
         let path = (f64::from(self.size) - nodes) * near + (nodes - 1.0) * far + (count - 1) as f64 * stream;
         PredictedCost { path, ..chain }
     }

@@ -29,8 +29,8 @@ fn ring_for(bytes: usize) -> Ring {
 }
 
 /// What slots say of so many chunks, beside how long all are.
-fn telling(ring: Ring, pieces: u32) -> u32 {
-    pieces | if ring == Ring::Long { LONG } else { 0 }
+fn telling(ring: Ring, chunks: u32) -> u32 {
+    chunks | if ring == Ring::Long { LONG } else { 0 }
 }
 
 /// The number behind this one with which a chunk comes, both counted from the first, as slots say that tell
@@ -46,13 +46,13 @@ pub(super) fn following(announced: u32, number: u32) -> u32 {
 
 /// Whether a slot that says this holds so many bytes, or stands for one chunk of so many.
 #[inline(always)]
-pub(super) fn is_whole([told_bytes, pieces]: [u32; 2], bytes: usize) -> bool {
-    told_bytes as usize == bytes && pieces <= 1
+pub(super) fn is_whole([told_bytes, chunks]: [u32; 2], bytes: usize) -> bool {
+    told_bytes as usize == bytes && chunks <= 1
 }
 
 /// How many chunks a slot tells of, through whichever staging buffers.
-pub(super) fn told_pieces(announced: u32) -> u32 {
-    (announced & ((1 << EACH_BITS.start) - 1)).min(PIECES_MAX)
+pub(super) fn told_chunks(announced: u32) -> u32 {
+    (announced & ((1 << EACH_BITS.start) - 1)).min(CHUNKS_MAX)
 }
 
 /// What one of two members does in an operation in which nothing is combined.
@@ -107,15 +107,15 @@ impl ChunkedLengths {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Chunking {
     bytes: usize,
-    piece_bytes: usize,
+    chunk_bytes: usize,
     /// From the last one to the first.
     is_back: bool,
 }
 
 impl TransferLengths {
     /// In how many chunks it goes each way.
-    pub(super) fn pieces(&self) -> [u32; 2] {
-        Chunking::both(*self).map(Chunking::pieces)
+    pub(super) fn chunks(&self) -> [u32; 2] {
+        Chunking::both(*self).map(Chunking::chunks)
     }
 
     /// Whether it goes in chunks, and how: the same at both members.
@@ -137,8 +137,8 @@ impl TransferLengths {
 }
 
 impl Chunking {
-    fn new(bytes: usize, piece_bytes: usize) -> Chunking {
-        Chunking { bytes, piece_bytes, is_back: false }
+    fn new(bytes: usize, chunk_bytes: usize) -> Chunking {
+        Chunking { bytes, chunk_bytes, is_back: false }
     }
 
     /// What is given and what is gotten: two chunks at least, so that one is taken while the other is given,
@@ -146,30 +146,30 @@ impl Chunking {
     fn both(lengths: TransferLengths) -> [Chunking; 2] {
         let TransferLengths { gives, gets, element_bytes } = lengths;
         let longest = gives.max(gets);
-        let half = longest.div_ceil(2).next_multiple_of(PIECE_BYTES_MIN);
-        let piece_bytes = half.clamp(PIECE_BYTES_MIN, chunk_bytes_max(2));
-        let longest = Chunking::new(longest, whole(piece_bytes.max(element_bytes), element_bytes));
-        let pieces = longest.pieces().max(1) as usize;
+        let half = longest.div_ceil(2).next_multiple_of(CHUNK_BYTES_MIN);
+        let chunk_bytes = half.clamp(CHUNK_BYTES_MIN, chunk_bytes_max(2));
+        let longest = Chunking::new(longest, whole(chunk_bytes.max(element_bytes), element_bytes));
+        let chunks = longest.chunks().max(1) as usize;
         [gives, gets].map(|bytes| {
-            let least = whole(bytes.div_ceil(pieces) + element_bytes - 1, element_bytes);
+            let least = whole(bytes.div_ceil(chunks) + element_bytes - 1, element_bytes);
             let lines = whole(least.next_multiple_of(LINE), element_bytes).max(least);
-            Chunking::new(bytes, lines.clamp(element_bytes, longest.piece_bytes))
+            Chunking::new(bytes, lines.clamp(element_bytes, longest.chunk_bytes))
         })
     }
 
-    fn pieces(self) -> u32 {
-        let Chunking { bytes, piece_bytes, .. } = self;
+    fn chunks(self) -> u32 {
+        let Chunking { bytes, chunk_bytes, .. } = self;
         // A division takes longer than all of the rest, and most of the time there are two.
-        if bytes.div_ceil(2) <= piece_bytes {
-            return u32::from(bytes > 0) + u32::from(bytes > piece_bytes);
+        if bytes.div_ceil(2) <= chunk_bytes {
+            return u32::from(bytes > 0) + u32::from(bytes > chunk_bytes);
         }
-        bytes.div_ceil(piece_bytes) as u32
+        bytes.div_ceil(chunk_bytes) as u32
     }
 
-    fn piece(self, number: u32) -> Range<usize> {
-        let place = if self.is_back { self.pieces().checked_sub(number + 1) } else { Some(number) };
-        let at = place.map_or(self.bytes, |place| place as usize * self.piece_bytes);
-        at.min(self.bytes)..self.bytes.min(at + self.piece_bytes)
+    fn chunk(self, number: u32) -> Range<usize> {
+        let place = if self.is_back { self.chunks().checked_sub(number + 1) } else { Some(number) };
+        let at = place.map_or(self.bytes, |place| place as usize * self.chunk_bytes);
+        at.min(self.bytes)..self.bytes.min(at + self.chunk_bytes)
     }
 }
 
@@ -205,10 +205,10 @@ impl ReduceScatterAllgather {
         let unit = if LINE.is_multiple_of(element_bytes) { LINE } else { element_bytes };
         let lower = bytes.div_ceil(2).next_multiple_of(unit).min(bytes);
         let ring = ring.unwrap_or(ring_for(lower));
-        let longest = whole(HALF_PIECE_BYTES, unit);
+        let longest = whole(HALF_CHUNK_BYTES, unit);
         let rounds = lower.div_ceil(ring.ahead() as usize * longest).max(1) as u32;
         let each = lower.div_ceil(rounds as usize * longest).max(1) as u32;
-        let piece_bytes = lower.div_ceil((rounds * each) as usize).next_multiple_of(unit);
+        let chunk_bytes = lower.div_ceil((rounds * each) as usize).next_multiple_of(unit);
         let [mut starts, mut cuts] = [[0, lower], [lower, bytes - lower]];
         if here != Rank(0) {
             starts.reverse();
@@ -216,7 +216,7 @@ impl ReduceScatterAllgather {
         }
         ReduceScatterAllgather {
             starts,
-            cuts: cuts.map(|bytes| Chunking::new(bytes, piece_bytes)),
+            cuts: cuts.map(|bytes| Chunking::new(bytes, chunk_bytes)),
             rounds,
             each,
             ring,
@@ -225,7 +225,7 @@ impl ReduceScatterAllgather {
 
     /// How many numbers it takes.
     #[must_use]
-    pub fn pieces(self) -> u32 {
+    pub fn chunks(self) -> u32 {
         2 * self.ring.ahead() * self.rounds
     }
 
@@ -240,18 +240,18 @@ impl ReduceScatterAllgather {
     /// The bytes that this member gives with it: of a contribution to the other's half, or of the result of
     /// its own.
     pub(super) fn gives(self, number: u32) -> (ChunkKind, Range<usize>) {
-        let (part, piece) = self.part(number);
-        (part, self.bytes_of(usize::from(part == ChunkKind::Contribution), piece))
+        let (part, chunk) = self.part(number);
+        (part, self.bytes_of(usize::from(part == ChunkKind::Contribution), chunk))
     }
 
     /// The bytes that it gets.
     pub(super) fn gets(self, number: u32) -> (ChunkKind, Range<usize>) {
-        let (part, piece) = self.part(number);
-        (part, self.bytes_of(usize::from(part == ChunkKind::Result), piece))
+        let (part, chunk) = self.part(number);
+        (part, self.bytes_of(usize::from(part == ChunkKind::Result), chunk))
     }
 
-    fn bytes_of(self, whose: usize, piece: u32) -> Range<usize> {
-        let Range { start, end } = self.cuts[whose].piece(piece);
+    fn bytes_of(self, whose: usize, chunk: u32) -> Range<usize> {
+        let Range { start, end } = self.cuts[whose].chunk(chunk);
         self.starts[whose] + start..self.starts[whose] + end
     }
 }
@@ -297,11 +297,11 @@ impl TransferKind {
     }
 
     /// In how many chunks it goes each way.
-    pub(super) fn pieces(&self) -> [u32; 2] {
+    pub(super) fn chunks(&self) -> [u32; 2] {
         match self {
-            TransferKind::Each { gives, gets, .. } => [gives.pieces(), gets.pieces()],
-            TransferKind::Halves { halves, .. } => [halves.pieces(); 2],
-            TransferKind::Read => [READ_PIECES; 2],
+            TransferKind::Each { gives, gets, .. } => [gives.chunks(), gets.chunks()],
+            TransferKind::Halves { halves, .. } => [halves.chunks(); 2],
+            TransferKind::Read => [READ_CHUNKS; 2],
         }
     }
 
@@ -337,9 +337,9 @@ impl TransferKind {
     /// buffer, since it was made there.
     pub(super) fn given(&self, number: u32) -> Option<Payload<'static>> {
         let (all, Range { start, end }) = match *self {
-            TransferKind::Each { give, gives, .. } => (give, gives.piece(number)),
+            TransferKind::Each { give, gives, .. } => (give, gives.chunk(number)),
             TransferKind::Halves { contribution, halves } => match halves.gives(number) {
-                (ChunkKind::Contribution, piece) => (contribution, piece),
+                (ChunkKind::Contribution, chunk) => (contribution, chunk),
                 (ChunkKind::Result, _) => return None,
             },
             // It is made when it is given.
@@ -351,7 +351,7 @@ impl TransferKind {
     /// Where that belongs which is gotten.
     pub(super) fn gotten(&self, number: u32) -> (ChunkKind, Range<usize>) {
         match self {
-            TransferKind::Each { gets, .. } => (ChunkKind::Contribution, gets.piece(number)),
+            TransferKind::Each { gets, .. } => (ChunkKind::Contribution, gets.chunk(number)),
             TransferKind::Halves { halves, .. } => halves.gets(number),
             TransferKind::Read => (ChunkKind::Contribution, 0..size_of::<u64>()),
         }
@@ -362,15 +362,15 @@ impl TransferKind {
 pub(super) const ENTRY_BYTES_MAX: usize = 112;
 /// The shortest chunk, in bytes, of long data of two members: data up to this length is one chunk, which
 /// takes less time than two of half its length (decisions/0005).
-pub(super) const PIECE_BYTES_MIN: usize = 16 << 10;
+pub(super) const CHUNK_BYTES_MIN: usize = 16 << 10;
 /// What goes one way is in a staging buffer up to here.
-pub const TURNED_BYTES_MAX: usize = PIECE_BYTES_MIN;
+pub const TURNED_BYTES_MAX: usize = CHUNK_BYTES_MIN;
 /// From this length on, in bytes, an allreduce of two members may go as a reduce-scatter and an allgather.
 pub const HALVES_FROM: usize = 32 << 10;
 /// The longest chunks then. Longer ones are fewer, which takes less; shorter ones are still in the nearest
 /// caches when what was combined is given.
-pub(super) const HALF_PIECE_BYTES: usize = 24 << 10;
-const _: () = assert!(STRIP_BYTES <= HALF_PIECE_BYTES && HALF_PIECE_BYTES <= chunk_bytes_max(2));
+pub(super) const HALF_CHUNK_BYTES: usize = 24 << 10;
+const _: () = assert!(STRIP_BYTES <= HALF_CHUNK_BYTES && HALF_CHUNK_BYTES <= chunk_bytes_max(2));
 /// From this length on, in bytes, chunks of two members go through the ring that has more staging buffers
 /// (decisions/0005).
 pub const LONG_FROM: usize = 256 << 10;
@@ -384,9 +384,9 @@ pub const READ: u32 = 1 << 28;
 /// round has.
 const EACH_BITS: Range<u32> = 24..28;
 const EACH_MAX: u32 = (1 << (EACH_BITS.end - EACH_BITS.start)) - 1;
-const _: () = assert!(Ring::Long.ahead() <= EACH_MAX && PIECES_MAX < 1 << EACH_BITS.start);
+const _: () = assert!(Ring::Long.ahead() <= EACH_MAX && CHUNKS_MAX < 1 << EACH_BITS.start);
 /// So many numbers that takes.
-const READ_PIECES: u32 = 2;
+const READ_CHUNKS: u32 = 2;
 /// The length that is told of a chunk that holds nothing to be used, since its sender has given the operation
 /// up; no data is so long.
 pub(super) const GIVEN_UP: u32 = u32::MAX;
@@ -396,9 +396,9 @@ pub(super) const MISFIT: u32 = GIVEN_UP - 1;
 /// The longest data; it is told in 32 bits.
 pub(super) const BYTES_MAX: usize = 1 << 30;
 /// No data has more chunks.
-pub(super) const PIECES_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
+pub(super) const CHUNKS_MAX: u32 = (BYTES_MAX / STRIP_BYTES) as u32;
 /// So much is given before anything is taken: three chunks at most, as whole elements of any length.
-pub(super) const AHEAD_BYTES: usize = 2 * PIECE_BYTES_MIN;
+pub(super) const AHEAD_BYTES: usize = 2 * CHUNK_BYTES_MIN;
 const _: () = assert!(3 <= Ring::Short.ahead());
 /// Chunks begin where lines do, as far as elements let them.
 pub(super) const LINE: usize = 64;
@@ -438,14 +438,14 @@ mod tests {
     fn fit_together(bytes: usize, element_bytes: usize, ring: Option<Ring>) {
         let [one, other] =
             [0, 1].map(|here| ReduceScatterAllgather::of(Rank(here), bytes, element_bytes, ring));
-        assert_eq!(one.pieces(), other.pieces());
+        assert_eq!(one.chunks(), other.chunks());
         let mut seen = [vec![0; bytes], vec![0; bytes]];
         let cargo = TransferKind::Halves { contribution: Payload::EMPTY, halves: one };
-        let telling = cargo.telling(one.pieces());
+        let telling = cargo.telling(one.chunks());
         let numbers: Vec<u32> =
-            iter::successors(Some(0), |&at| Some(following(telling, at)).filter(|&at| at < one.pieces()))
+            iter::successors(Some(0), |&at| Some(following(telling, at)).filter(|&at| at < one.chunks()))
                 .collect();
-        assert_eq!(following(telling, numbers[numbers.len() - 1]), one.pieces(), "the last one ends a round");
+        assert_eq!(following(telling, numbers[numbers.len() - 1]), one.chunks(), "the last one ends a round");
         for number in numbers {
             assert_eq!((one.gives(number), other.gives(number)), (other.gets(number), one.gets(number)));
             if one.gives(number).0 == ChunkKind::Result {
@@ -453,11 +453,11 @@ mod tests {
                 let contribution = one.gets(number - cargo.ring().ahead());
                 assert_eq!(contribution, (ChunkKind::Contribution, one.gives(number).1));
             }
-            for (part, piece) in [one.gives(number), other.gives(number)] {
-                assert!(piece.len() <= HALF_PIECE_BYTES && piece.start % element_bytes == 0);
+            for (part, chunk) in [one.gives(number), other.gives(number)] {
+                assert!(chunk.len() <= HALF_CHUNK_BYTES && chunk.start % element_bytes == 0);
                 let (now, before) = if part == ChunkKind::Contribution { (0, 0) } else { (1, 1) };
-                assert!(piece.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
-                piece.for_each(|at| seen[now][at] += 1);
+                assert!(chunk.clone().all(|at| seen[0][at] == before), "{bytes} bytes, {number}");
+                chunk.for_each(|at| seen[now][at] += 1);
             }
         }
         assert!(seen.iter().flatten().all(|times| *times == 1), "{bytes} bytes of {element_bytes}");

@@ -20,14 +20,14 @@ use crate::memory::reading;
 impl<M: SegmentMember> SegmentOperation<'_, M> {
     /// The operation, which has begun, has so many numbers; whether this member gives any of them. They are
     /// renewed between operations only.
-    pub(super) fn begin_pieces(&mut self, ring: Ring, pieces: u32, gives: bool) -> Result<()> {
+    pub(super) fn begin_chunks(&mut self, ring: Ring, chunks: u32, gives: bool) -> Result<()> {
         // Staging buffers may come twice in a row where numbers come round: all that stands there must be
         // taken.
         if self.turn.owes_renewal {
             self.renew()?;
         }
         let renewal = Credit::renewal_behind(self.number);
-        if !is_before(self.number.wrapping_add(pieces - 1), renewal) {
+        if !is_before(self.number.wrapping_add(chunks - 1), renewal) {
             let passed_over = self.number;
             self.of.leave(renewal.wrapping_sub(1));
             self.number = renewal;
@@ -37,7 +37,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         }
         if gives && !self.segment().can_send_chunks(ring) {
             // All members count alike.
-            self.number = self.number.wrapping_add(pieces - 1);
+            self.number = self.number.wrapping_add(chunks - 1);
             self.turn.credit.begin_up_to(self.number);
             return Err(Fault::NoMemory);
         }
@@ -62,7 +62,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     }
 
     /// Does an operation of two that goes in chunks.
-    pub(super) fn carry_pieces(
+    pub(super) fn carry_chunks(
         &mut self,
         plan: &SegmentPlan<'_>,
         lengths: TransferLengths,
@@ -123,7 +123,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     }
 
     /// Exchanges long blocks of two members, each of which knows the lengths of its own blocks alone.
-    pub(super) fn exchange_pieces(
+    pub(super) fn exchange_chunks(
         &mut self,
         pairs: &PairwiseBlocks<'_>,
         lengths: TransferLengths,

@@ -10,7 +10,7 @@ use fabric::slots::{Chunk, DEPTH, Ring, Slots, chunk_bytes_max};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::chunking::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_pieces, whole};
+use super::chunking::{GIVEN_UP, MISFIT, NOTHING, STRIP_BYTES, told_chunks, whole};
 use super::plan::{Order, SegmentPlan, Sources, Use, others};
 use super::{Combine, Fault, Result, SegmentMember, SegmentOperation, is_turn_due};
 use crate::Block;
@@ -44,16 +44,16 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         combining: impl Combine,
     ) -> Result<()> {
         let own = own_part(plan, input, output);
-        let piece_bytes = plan.several_piece_bytes();
-        let pieces = plan.longest_bytes().div_ceil(piece_bytes) as u32;
+        let chunk_bytes = plan.several_chunk_bytes();
+        let chunks = plan.longest_bytes().div_ceil(chunk_bytes) as u32;
         let turns = if matches!(plan.then, Use::Combined(_)) && !plan.goes_up_tree() { 2 } else { 1 };
-        let several = ChunkedOperation::begin(self, *plan, turns * pieces)?;
+        let several = ChunkedOperation::begin(self, *plan, turns * chunks)?;
         match plan.then {
             Use::Combined(sum @ Order::UpTree(_)) => {
-                several.sum_at_root_in_chunks(own, sum, piece_bytes, output, combining)
+                several.sum_at_root_in_chunks(own, sum, chunk_bytes, output, combining)
             }
-            Use::Combined(sum) => several.sum_up(own, sum, piece_bytes, output, combining),
-            Use::Nothing | Use::Taken | Use::Placed => several.hand_out(own, piece_bytes, output),
+            Use::Combined(sum) => several.sum_up(own, sum, chunk_bytes, output, combining),
+            Use::Nothing | Use::Taken | Use::Placed => several.hand_out(own, chunk_bytes, output),
         }
     }
 
@@ -81,15 +81,15 @@ impl SegmentPlan<'_> {
 
     /// What members do in a [long operation among several](SegmentOperation::carry_among_several).
     pub(super) fn rounds_of_several(&self) -> Vec<SegmentRound> {
-        let piece_bytes = self.several_piece_bytes();
+        let chunk_bytes = self.several_chunk_bytes();
         let (whole, round) = (self.longest_bytes(), self.round());
-        let times = whole.div_ceil(piece_bytes);
-        let piece = whole.div_ceil(times.max(1));
-        let handed_out = SegmentRound { times, gives: piece, reads: piece, ..round };
+        let times = whole.div_ceil(chunk_bytes);
+        let chunk = whole.div_ceil(times.max(1));
+        let handed_out = SegmentRound { times, gives: chunk, reads: chunk, ..round };
         if !self.is_same_for_all() {
             return vec![handed_out];
         }
-        let slice = piece.div_ceil(self.size as usize);
+        let slice = chunk.div_ceil(self.size as usize);
         let sums = SegmentRound { reads: slice, ..handed_out };
         vec![sums, SegmentRound { gives: slice, combines: false, ..sums }]
     }
@@ -101,24 +101,25 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         plan: SegmentPlan<'p>,
         numbers: u32,
     ) -> Result<ChunkedOperation<'v, 'a, 'p, M>> {
-        operation.begin_pieces(Ring::Short, numbers, plan.gives)?;
+        operation.begin_chunks(Ring::Short, numbers, plan.gives)?;
         let (first, told_bytes) = (operation.number, plan.own().bytes as u32);
         let (begun, mark, mismatch, is_over) = (0, 0, None, false);
         Ok(ChunkedOperation { operation, plan, first, numbers, begun, told_bytes, mark, mismatch, is_over })
     }
 
     /// Each who gives hands its block to those who hear it, a chunk in each turn.
-    fn hand_out(mut self, own: Payload<'static>, piece_bytes: usize, output: &mut UserMemory) -> Result<()> {
+    fn hand_out(mut self, own: Payload<'static>, chunk_bytes: usize, output: &mut UserMemory) -> Result<()> {
         while self.begun < self.numbers {
-            let at = self.begun as usize * piece_bytes;
-            let number = self.turn(own.after(at).part(0, piece_bytes))?;
+            let at = self.begun as usize * chunk_bytes;
+            let number = self.turn(own.after(at).part(0, chunk_bytes))?;
             if let Some(place) = self.plan.kept().filter(|_| at == 0) {
                 output.write_at(place, own);
             }
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
-                let bytes = self.plan.heard(from).0.saturating_sub(at).min(piece_bytes);
+                let bytes = self.plan.heard(from).0.saturating_sub(at).min(chunk_bytes);
                 let place = self.plan.place(from) + at;
-                self.segment().read_chunk(chunk(from, number), 0..bytes, |data| output.write_at(place, data));
+                self.segment()
+                    .read_chunk(chunk_at(from, number), 0..bytes, |data| output.write_at(place, data));
             }
             self.operation.of.leave(number);
         }
@@ -130,27 +131,27 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         mut self,
         own: Payload<'static>,
         sum: Order,
-        piece_bytes: usize,
+        chunk_bytes: usize,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
         let slices = Slices { members: self.plan.size, element_bytes: self.plan.element_bytes() };
-        let (here, room) = (self.plan.here, self.take_room(slices.room_bytes(piece_bytes)));
-        for at in (0..own.bytes()).step_by(piece_bytes) {
-            let piece = own.part(at, piece_bytes);
-            let number = self.turn(piece)?;
-            let slice = slices.of(piece.bytes(), here);
+        let (here, room) = (self.plan.here, self.take_room(slices.room_bytes(chunk_bytes)));
+        for at in (0..own.bytes()).step_by(chunk_bytes) {
+            let chunk = own.part(at, chunk_bytes);
+            let number = self.turn(chunk)?;
+            let slice = slices.of(chunk.bytes(), here);
             if self.mismatch.is_some() {
                 break;
             }
-            let result = self.combine_slice(number, piece, slice.clone(), sum, &room, combining);
+            let result = self.combine_slice(number, chunk, slice.clone(), sum, &room, combining);
             self.operation.of.leave(number);
             let number = self.turn(result)?;
             for from in self.plan.writers().filter(|_| self.mismatch.is_none()) {
-                let theirs = slices.of(piece.bytes(), from);
+                let theirs = slices.of(chunk.bytes(), from);
                 let place = at + theirs.start;
                 self.segment()
-                    .read_chunk(chunk(from, number), 0..theirs.len(), |data| output.write_at(place, data));
+                    .read_chunk(chunk_at(from, number), 0..theirs.len(), |data| output.write_at(place, data));
             }
             output.write_at(at + slice.start, result);
             self.operation.of.leave(number);
@@ -185,7 +186,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             } else if self.mismatch.is_none() {
                 // It has heard all others.
                 self.operation.turn.credit.heard_before(self.first);
-                self.segment().read_chunk(chunk(ROOT, number), 0..bytes, |data| output.write_at(0, data));
+                self.segment().read_chunk(chunk_at(ROOT, number), 0..bytes, |data| output.write_at(0, data));
             } else {
                 self.count_as_others();
             }
@@ -208,20 +209,20 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             // Only what is seen to be there may be read.
             if self.segment().has(from.0, self.first) {
                 let [_, told] = self.segment().announced(from.0, self.first);
-                self.numbers = self.numbers.max(told_pieces(told));
+                self.numbers = self.numbers.max(told_chunks(told));
             }
         }
     }
 
     /// The next number, in which this member gives something to one that hears, or hears those who give and
     /// gives nothing.
-    fn half(&mut self, hears: bool, piece: Payload<'_>) -> Result<u32> {
+    fn half(&mut self, hears: bool, chunk: Payload<'_>) -> Result<u32> {
         let is_root = self.plan.here == ROOT;
         (self.plan.hears, self.mark) = match hears {
             true => (if is_root { Sources::Others } else { Sources::One(ROOT) }, NOTHING),
             false => (Sources::Nobody, 0),
         };
-        self.turn(piece)
+        self.turn(chunk)
     }
 
     /// The root combines what all have, a chunk in each turn.
@@ -229,19 +230,19 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         mut self,
         own: Payload<'static>,
         sum: Order,
-        piece_bytes: usize,
+        chunk_bytes: usize,
         output: &mut UserMemory,
         combining: impl Combine,
     ) -> Result<()> {
         let is_root = self.plan.hears == Sources::Others;
-        let room = is_root.then(|| self.take_room(self.plan.size as usize * piece_bytes));
+        let room = is_root.then(|| self.take_room(self.plan.size as usize * chunk_bytes));
         while self.begun < self.numbers {
-            let at = self.begun as usize * piece_bytes;
-            let piece = own.after(at).part(0, piece_bytes);
-            let number = self.turn(piece)?;
+            let at = self.begun as usize * chunk_bytes;
+            let chunk = own.after(at).part(0, chunk_bytes);
+            let number = self.turn(chunk)?;
             if let Some(room) = room.as_ref().filter(|_| self.mismatch.is_none()) {
                 output
-                    .write_at(at, self.combine_slice(number, piece, 0..piece.bytes(), sum, room, combining));
+                    .write_at(at, self.combine_slice(number, chunk, 0..chunk.bytes(), sum, room, combining));
             }
             self.operation.of.leave(number);
         }
@@ -261,7 +262,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     fn combine_slice<'r>(
         &self,
         number: u32,
-        piece: Payload<'_>,
+        chunk: Payload<'_>,
         slice: Range<usize>,
         sum: Order,
         room: &'r Heap,
@@ -276,9 +277,9 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             if is_in(in_room, rank) {
                 then(room.payload().part(at(rank), bytes));
             } else if rank == self.plan.here {
-                then(piece.part(slice.start, bytes));
+                then(chunk.part(slice.start, bytes));
             } else {
-                self.segment().read_chunk(chunk(rank, number), slice.clone(), then);
+                self.segment().read_chunk(chunk_at(rank, number), slice.clone(), then);
             }
         };
         let result = sum.in_order(self.plan.size, |lower, higher| {
@@ -298,7 +299,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
     }
 
     /// The next number: gives a chunk, if this member gives, and waits until those are there that it hears.
-    fn turn(&mut self, piece: Payload<'_>) -> Result<u32> {
+    fn turn(&mut self, chunk: Payload<'_>) -> Result<u32> {
         let number = self.first.wrapping_add(self.begun);
         self.operation.number = number;
         self.operation.turn.credit.begin_up_to(number);
@@ -306,19 +307,19 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
             self.operation.of.progress();
         }
         self.begun += 1;
-        let turned = self.give_and_hear(number, piece);
+        let turned = self.give_and_hear(number, chunk);
         self.is_over = turned.is_err();
         turned.map(|()| number)
     }
 
-    fn give_and_hear(&mut self, number: u32, piece: Payload<'_>) -> Result<()> {
+    fn give_and_hear(&mut self, number: u32, chunk: Payload<'_>) -> Result<()> {
         if self.plan.gives {
             // What is empty stands in no staging buffer.
-            let is_empty = piece.bytes() == 0;
+            let is_empty = chunk.bytes() == 0;
             let ahead = if is_empty { DEPTH } else { Ring::Short.round(self.plan.size) };
             self.operation.await_room(ahead)?;
             let told = [self.told_bytes, self.numbers | self.mark];
-            self.segment().send_chunk(Ring::Short, number, told, [piece, Payload::EMPTY]);
+            self.segment().send_chunk(Ring::Short, number, told, [chunk, Payload::EMPTY]);
             self.segment().wake();
         }
         let owes = |rank: Rank| self.plan.writers().any(|from| from == rank).then_some(0);
@@ -329,7 +330,7 @@ impl<'v, 'a, 'p, M: SegmentMember> ChunkedOperation<'v, 'a, 'p, M> {
         for from in self.plan.writers() {
             let [bytes, told] = self.segment().announced(from.0, number);
             let (sent_bytes, expected_bytes) = (bytes as usize, self.plan.heard(from).0);
-            let theirs = told_pieces(told);
+            let theirs = told_chunks(told);
             if self.mismatch.is_none() && sent_bytes != expected_bytes {
                 self.mismatch = Some(Fault::misled(from, sent_bytes, expected_bytes));
             } else if self.mismatch.is_none() && told != self.numbers {
@@ -385,7 +386,7 @@ fn own_part(plan: &SegmentPlan<'_>, input: Payload<'static>, output: &UserMemory
 }
 
 /// What a member of several has given with that number.
-fn chunk(of: Rank, number: u32) -> Chunk {
+fn chunk_at(of: Rank, number: u32) -> Chunk {
     Chunk { ring: Ring::Short, member: of.0, number }
 }
 
@@ -397,32 +398,32 @@ struct Slices {
 }
 
 impl Slices {
-    fn of(self, piece_bytes: usize, rank: Rank) -> Range<usize> {
-        let elements = piece_bytes / self.element_bytes;
+    fn of(self, chunk_bytes: usize, rank: Rank) -> Range<usize> {
+        let elements = chunk_bytes / self.element_bytes;
         let border = |rank: u32| elements * rank as usize / self.members as usize * self.element_bytes;
         border(rank.0)..border(rank.0 + 1)
     }
 
     /// Room for all members' contributions to the longest slice.
-    fn room_bytes(self, piece_bytes: usize) -> usize {
-        let elements = (piece_bytes / self.element_bytes).div_ceil(self.members as usize);
+    fn room_bytes(self, chunk_bytes: usize) -> usize {
+        let elements = (chunk_bytes / self.element_bytes).div_ceil(self.members as usize);
         elements * self.element_bytes * self.members as usize
     }
 }
 
 /// The chunks of what one member combines: all members' together stay in its caches.
-const ROOT_PIECE_BYTES: usize = 16 << 10;
+const ROOT_CHUNK_BYTES: usize = 16 << 10;
 
 /// Bytes of a chunk where the root alone combines what all members contribute: whole elements of
 /// `element_bytes` bytes.
-pub(super) fn root_piece_bytes(element_bytes: usize) -> usize {
-    whole(ROOT_PIECE_BYTES, element_bytes)
+pub(super) fn root_chunk_bytes(element_bytes: usize) -> usize {
+    whole(ROOT_CHUNK_BYTES, element_bytes)
 }
 
 /// The longest chunk among `members` members, in bytes: whole elements of `element_bytes` bytes, of which
 /// several fit.
 #[must_use]
-pub fn piece_bytes(members: u32, element_bytes: usize) -> usize {
+pub fn chunk_bytes(members: u32, element_bytes: usize) -> usize {
     whole(chunk_bytes_max(members), element_bytes)
 }
 

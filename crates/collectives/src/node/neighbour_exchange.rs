@@ -8,7 +8,7 @@ use fabric::slots::{DEPTH, SLOT_BYTES_MAX, Slots};
 use fabric::{Heap, Payload, UserMemory};
 use messaging::Rank;
 
-use super::chunking::{PIECE_BYTES_MIN, TransferLengths};
+use super::chunking::{CHUNK_BYTES_MIN, TransferLengths};
 use super::plan::ROOM_BYTES;
 use super::segment_state::Flow;
 use super::{Fault, Result, SegmentMember, SegmentOperation};
@@ -36,7 +36,7 @@ impl<'a> NeighbourExchange<'a> {
             (total(&mut around.given_to(other)), total(&mut around.gotten_from(other)));
         // What goes one way is not put together.
         let goes_both_ways = around.gives > 0 && around.gets > 0;
-        let most = if goes_both_ways { PIECE_BYTES_MIN } else { SLOT_BYTES_MAX };
+        let most = if goes_both_ways { CHUNK_BYTES_MIN } else { SLOT_BYTES_MAX };
         (1..=most).contains(&around.longest()).then_some(around)
     }
 
@@ -83,7 +83,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         output: &mut UserMemory,
     ) -> Result<()> {
         match around.longest() > SLOT_BYTES_MAX {
-            true => self.exchange_around_in_pieces(around, input, output),
+            true => self.exchange_around_in_chunks(around, input, output),
             false => self.exchange_around(around, input, output),
         }
     }
@@ -117,7 +117,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
     }
 
     /// Exchanges blocks that are too long for a slot, in one chunk each way.
-    fn exchange_around_in_pieces(
+    fn exchange_around_in_chunks(
         &mut self,
         around: &NeighbourExchange<'_>,
         input: Payload<'_>,

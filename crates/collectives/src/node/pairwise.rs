@@ -106,7 +106,7 @@ impl<'a> PairwiseBlocks<'a> {
 
     /// What two members give each other, where it goes in chunks; the same lengths as seen by the other.
     #[inline]
-    pub(super) fn in_pieces(&self) -> Option<ChunkedTransfer> {
+    pub(super) fn in_chunks(&self) -> Option<ChunkedTransfer> {
         if self.size != 2 {
             return None;
         }

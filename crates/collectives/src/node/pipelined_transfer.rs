@@ -9,8 +9,8 @@ use fabric::{Payload, UserMemory, write_abreast};
 use messaging::Rank;
 
 use super::chunking::{
-    ChunkHandler, ChunkKind, GIVEN_UP, LINE, LONG_FROM, PIECE_BYTES_MIN, TransferKind, TransferLengths,
-    following, told_pieces,
+    CHUNK_BYTES_MIN, ChunkHandler, ChunkKind, GIVEN_UP, LINE, LONG_FROM, TransferKind, TransferLengths,
+    following, told_chunks,
 };
 use super::tuners::TunedChoice;
 use super::{Fault, Result, SegmentMember, SegmentOperation, is_turn_due};
@@ -51,8 +51,8 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         lengths: TransferLengths,
         mut cargo: TransferKind,
     ) -> Result<PipelinedTransfer<'v, 'a, M>> {
-        let ([giving, coming], ring) = (cargo.pieces(), cargo.ring());
-        operation.begin_pieces(ring, giving.max(coming), lengths.gives > 0)?;
+        let ([giving, coming], ring) = (cargo.chunks(), cargo.ring());
+        operation.begin_chunks(ring, giving.max(coming), lengths.gives > 0)?;
         let (first, other) = (operation.number, Rank(1 - operation.of.rank().0));
         // Operations of one length go there and back in turn: both members know alike.
         let is_back = LONG_FROM <= lengths.gives.max(lengths.gets) && first / giving.max(coming) % 2 == 1;
@@ -126,7 +126,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
             }
             let number = self.first.wrapping_add(self.taken);
             while own.is_left() && !self.operation.segment().has(self.other.0, number) {
-                own.write(PIECE_BYTES_MIN, output);
+                own.write(CHUNK_BYTES_MIN, output);
             }
             if is_beside {
                 self.await_room()?;
@@ -243,7 +243,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
     /// Takes the next chunk; if it `gives`, the next one to be given is for `taken` to write beside it.
     fn take(&mut self, gives: bool, taken: ChunkHandler<'_>) -> Result<()> {
         let number = self.first.wrapping_add(self.taken);
-        self.await_piece(number).inspect_err(|_| self.is_over = true)?;
+        self.await_chunk(number).inspect_err(|_| self.is_over = true)?;
         if self.failed.is_none() {
             self.compare(number);
         }
@@ -283,7 +283,7 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
         Ok(())
     }
 
-    fn await_piece(&mut self, number: u32) -> Result<()> {
+    fn await_chunk(&mut self, number: u32) -> Result<()> {
         let (other, bytes) = (self.other, self.lengths.gets);
         self.operation.number = number;
         if is_turn_due(number) && number != self.first {
@@ -301,13 +301,13 @@ impl<'v, 'a, M: SegmentMember> PipelinedTransfer<'v, 'a, M> {
 
     /// Whether what comes is what was to come.
     fn compare(&mut self, number: u32) {
-        let [bytes, pieces] = self.operation.segment().announced(self.other.0, number);
+        let [bytes, chunks] = self.operation.segment().announced(self.other.0, number);
         let (sent_bytes, expected_bytes) = (bytes as usize, self.lengths.gets);
-        if sent_bytes == expected_bytes && pieces == self.told {
+        if sent_bytes == expected_bytes && chunks == self.told {
             return;
         }
         self.failed = Some(Fault::misled(self.other, sent_bytes, expected_bytes));
-        (self.coming, self.told) = (told_pieces(pieces).max(1), pieces);
+        (self.coming, self.told) = (told_chunks(chunks).max(1), chunks);
     }
 }
 
@@ -336,9 +336,9 @@ struct OwnBlockCopy {
 }
 
 impl OwnBlockCopy {
-    fn new(kept: Option<(usize, Payload<'static>)>, pieces: u32, is_back: bool) -> OwnBlockCopy {
+    fn new(kept: Option<(usize, Payload<'static>)>, chunks: u32, is_back: bool) -> OwnBlockCopy {
         let (place, data) = kept.unwrap_or((0, Payload::EMPTY));
-        let step = data.bytes().div_ceil(pieces.max(1) as usize).next_multiple_of(LINE);
+        let step = data.bytes().div_ceil(chunks.max(1) as usize).next_multiple_of(LINE);
         OwnBlockCopy { data, place, done: 0, step, is_back }
     }
 

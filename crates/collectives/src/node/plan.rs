@@ -7,7 +7,7 @@
 use fabric::slots::{SLOT_BYTES_MAX, chunk_bytes_max};
 use messaging::Rank;
 
-use super::chunking::{BYTES_MAX, ChunkedLengths, ChunkedTransfer, PIECE_BYTES_MIN, TransferLengths};
+use super::chunking::{BYTES_MAX, CHUNK_BYTES_MIN, ChunkedLengths, ChunkedTransfer, TransferLengths};
 use super::n_ranks;
 use super::segment_state::Flow;
 use super::two_ranks::TwoRankPlan;
@@ -45,7 +45,7 @@ pub(super) struct SegmentPlan<'a> {
     /// Data is cut between elements of so many bytes.
     element_bytes: usize,
     /// What of it goes in chunks between two.
-    in_pieces: ChunkedLengths,
+    in_chunks: ChunkedLengths,
 }
 
 /// Whose slots a member reads.
@@ -187,7 +187,7 @@ impl<'a> SegmentPlan<'a> {
         let exchange = |of: Each| Self {
             is_loaded: of.in_place,
             brings_own: !of.in_place,
-            in_pieces: ChunkedLengths::BOTH_WAYS,
+            in_chunks: ChunkedLengths::BOTH_WAYS,
             ..new(of.bytes, Use::Placed)
         };
         let sum = |of: Reduction, sum| Self {
@@ -218,22 +218,22 @@ impl<'a> SegmentPlan<'a> {
             Collective::Allgather(of) => exchange(of),
             Collective::Alltoall(of) => Self { holds: SlotContents::ForEach, ..exchange(of) },
             Collective::Allreduce(of) => {
-                Self { in_pieces: ChunkedLengths::BOTH_WAYS, ..sum(of, Order::OfAll) }
+                Self { in_chunks: ChunkedLengths::BOTH_WAYS, ..sum(of, Order::OfAll) }
             }
             // The order in which a reduce-scatter of more adds up is that of its algorithm, which changes
             // with lengths and cores.
             Collective::Reduce(root, of) if size == 2 => {
-                let in_pieces = ChunkedLengths::REDUCED;
-                Self { gives: !is_at(root), hears: to(root), in_pieces, ..sum(of, Order::OfAll) }
+                let in_chunks = ChunkedLengths::REDUCED;
+                Self { gives: !is_at(root), hears: to(root), in_chunks, ..sum(of, Order::OfAll) }
             }
             Collective::ReduceScatterBlock(of) if size == 2 => Self {
                 holds: SlotContents::ForEach,
-                in_pieces: ChunkedLengths::BOTH_WAYS,
+                in_chunks: ChunkedLengths::BOTH_WAYS,
                 ..sum(of, Order::OfAll)
             },
             Collective::Scan(of) => {
-                let (gives, in_pieces) = (here.0 + 1 < size, ChunkedLengths::SCANNED);
-                Self { gives, hears: Sources::Lower, in_pieces, ..sum(of, Order::UpTo(here)) }
+                let (gives, in_chunks) = (here.0 + 1 < size, ChunkedLengths::SCANNED);
+                Self { gives, hears: Sources::Lower, in_chunks, ..sum(of, Order::UpTo(here)) }
             }
             Collective::Exscan(of) => {
                 let hears = if here.0 == 0 { Sources::Nobody } else { Sources::Lower };
@@ -266,7 +266,7 @@ impl<'a> SegmentPlan<'a> {
             brings_own: false,
             then,
             element_bytes: 1,
-            in_pieces: ChunkedLengths::ONE_WAY,
+            in_chunks: ChunkedLengths::ONE_WAY,
         }
     }
 
@@ -281,7 +281,7 @@ impl<'a> SegmentPlan<'a> {
             Uneven::Allgather { in_place } => Some(Self {
                 is_loaded: in_place,
                 brings_own: !in_place,
-                in_pieces: ChunkedLengths::BOTH_WAYS,
+                in_chunks: ChunkedLengths::BOTH_WAYS,
                 ..new(Operation::Allgather, Use::Placed, listed.receives)
             }),
             Uneven::ReduceScatter { in_place, operator } if size == 2 => Some(Self {
@@ -289,7 +289,7 @@ impl<'a> SegmentPlan<'a> {
                 is_loaded: in_place,
                 commutative: operator.commutative,
                 element_bytes: operator.element_bytes,
-                in_pieces: ChunkedLengths::BOTH_WAYS,
+                in_chunks: ChunkedLengths::BOTH_WAYS,
                 ..new(Operation::ReduceScatter, Use::Combined(Order::OfAll), listed.sends)
             }),
             _ => None,
@@ -350,7 +350,7 @@ impl<'a> SegmentPlan<'a> {
             return self.fits();
         }
         let longest = self.longest_bytes();
-        (longest > 0 || matches!(self.then, Use::Nothing)) && longest <= PIECE_BYTES_MIN
+        (longest > 0 || matches!(self.then, Use::Nothing)) && longest <= CHUNK_BYTES_MIN
     }
 
     /// Whether slots have room for it, and there is anything to put there; the same at all members.
@@ -375,7 +375,7 @@ impl<'a> SegmentPlan<'a> {
 
     /// Whether a slot, which is too long for the collective segment's places, is one chunk. Elements are
     /// combined faster in parts.
-    pub(super) fn is_one_piece(&self) -> bool {
+    pub(super) fn is_one_chunk(&self) -> bool {
         let (longest, entry) = self.entry_bytes();
         let is_long = longest > 0 && entry > SLOT_BYTES_MAX && entry <= chunk_bytes_max(self.size);
         is_long && !matches!(self.then, Use::Combined(_)) && self.size > 2
@@ -387,8 +387,8 @@ impl<'a> SegmentPlan<'a> {
         let (longest, _) = self.entry_bytes();
         let all_hear_all = self.gives && self.hears == Sources::Others;
         let least = match self.then {
-            Use::Placed if all_hear_all => n_ranks::piece_bytes(self.size, 1),
-            Use::Taken => n_ranks::piece_bytes(self.size, 1),
+            Use::Placed if all_hear_all => n_ranks::chunk_bytes(self.size, 1),
+            Use::Taken => n_ranks::chunk_bytes(self.size, 1),
             Use::Combined(Order::OfAll) if all_hear_all && !self.fits() => 0,
             Use::Combined(Order::UpTree(_)) if !self.fits() && self.size > 3 => 0,
             _ => return false,
@@ -443,10 +443,10 @@ impl<'a> SegmentPlan<'a> {
     }
 
     /// The length of the chunks of a [long operation among several](Plan::goes_among_several).
-    pub(super) fn several_piece_bytes(&self) -> usize {
+    pub(super) fn several_chunk_bytes(&self) -> usize {
         match self.goes_up_tree() {
-            true => n_ranks::root_piece_bytes(self.element_bytes),
-            false => n_ranks::piece_bytes(self.size, self.element_bytes),
+            true => n_ranks::root_chunk_bytes(self.element_bytes),
+            false => n_ranks::chunk_bytes(self.size, self.element_bytes),
         }
     }
 
@@ -475,7 +475,7 @@ impl<'a> SegmentPlan<'a> {
 
     /// What two members give each other, where it goes in chunks; the same lengths as seen by the other.
     #[inline]
-    pub(super) fn in_pieces(&self) -> Option<ChunkedTransfer> {
+    pub(super) fn in_chunks(&self) -> Option<ChunkedTransfer> {
         if self.size != 2 {
             return None;
         }
@@ -484,8 +484,8 @@ impl<'a> SegmentPlan<'a> {
         let gets = self.writers().next().map_or(0, |from| self.heard(from).0);
         let lengths = TransferLengths { gives, gets, element_bytes: self.element_bytes };
         match self.flow().is_one_way() {
-            true => lengths.carried_one_way(self.in_pieces),
-            false => lengths.carried(self.in_pieces),
+            true => lengths.carried_one_way(self.in_chunks),
+            false => lengths.carried(self.in_chunks),
         }
     }
 

@@ -141,7 +141,7 @@ impl<'a> MemberRole<'a> {
                 operation.carry_in_tree(plan, input, output, combining)
             }
             (RoleKind::Plan(plan), SegmentPath::Chunks(lengths)) => {
-                operation.carry_pieces(plan, lengths, input, output, combining)
+                operation.carry_chunks(plan, lengths, input, output, combining)
             }
             (RoleKind::Plan(plan), SegmentPath::Several) => {
                 operation.carry_among_several(plan, input, output, combining)
@@ -150,7 +150,7 @@ impl<'a> MemberRole<'a> {
                 operation.carry_by_gather_broadcast(plan, input, output, combining)
             }
             (RoleKind::Pairs(pairs), SegmentPath::Chunks(lengths)) => {
-                operation.exchange_pieces(pairs, lengths, input, output)
+                operation.exchange_chunks(pairs, lengths, input, output)
             }
             (RoleKind::Pairs(pairs), _) => match pairs.of_two() {
                 Some(two) => operation.carry_of_two(two, input, output, combining),
@@ -176,7 +176,7 @@ impl SegmentAlgorithm {
         setting: &ChoiceInputs<'_, impl Fn() -> Shape>,
     ) -> Option<SegmentAlgorithm> {
         let (at_once, flow) = (false, pairs.flow());
-        if let Some(ChunkedTransfer { lengths, passed_bytes }) = pairs.in_pieces() {
+        if let Some(ChunkedTransfer { lengths, passed_bytes }) = pairs.in_chunks() {
             return Some(SegmentAlgorithm {
                 way: SegmentPath::Chunks(lengths),
                 at_once,
@@ -208,7 +208,7 @@ impl SegmentAlgorithm {
         if plan.is_one_round() {
             return Some(SegmentAlgorithm { way: SegmentPath::Chunk, at_once, flow, bytes });
         }
-        if let Some(ChunkedTransfer { lengths, passed_bytes }) = plan.in_pieces() {
+        if let Some(ChunkedTransfer { lengths, passed_bytes }) = plan.in_chunks() {
             return Some(SegmentAlgorithm {
                 way: SegmentPath::Chunks(lengths),
                 at_once: false,
@@ -228,7 +228,7 @@ impl SegmentAlgorithm {
             SegmentPath::Slots => ("slots", [0; 2]),
             SegmentPath::Chunk => ("one chunk", [0; 2]),
             SegmentPath::Tree => ("slots up a tree", [0; 2]),
-            SegmentPath::Chunks(lengths) => ("chunks of two", lengths.pieces()),
+            SegmentPath::Chunks(lengths) => ("chunks of two", lengths.chunks()),
             SegmentPath::Several => ("chunks of several", [0; 2]),
             SegmentPath::GatherBroadcast => ("one chunk, combined by one", [0; 2]),
         }
@@ -271,10 +271,10 @@ impl SegmentPath {
             return [Some(SegmentPath::Slots), None];
         }
         if plan.goes_among_several() {
-            let is_one_sum = plan.is_same_for_all() && plan.longest_bytes() <= plan.several_piece_bytes();
+            let is_one_sum = plan.is_same_for_all() && plan.longest_bytes() <= plan.several_chunk_bytes();
             return [Some(SegmentPath::Several), is_one_sum.then_some(SegmentPath::GatherBroadcast)];
         }
-        [plan.is_one_piece().then_some(SegmentPath::Chunk), None]
+        [plan.is_one_chunk().then_some(SegmentPath::Chunk), None]
     }
 
     /// What members do in this way, round by round.

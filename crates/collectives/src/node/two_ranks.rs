@@ -84,16 +84,16 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         } = two;
         // Slots of few lines are as quick, and so are longer ones that go on behind each other.
         let in_entry_max = if self.goes_on_behind { SLOT_BYTES_MAX } else { ENTRY_BYTES_MAX };
-        let is_piece = longest_bytes > in_entry_max;
-        if is_piece {
-            self.begin_pieces(Ring::Short, 1, gives)?;
+        let is_chunk = longest_bytes > in_entry_max;
+        if is_chunk {
+            self.begin_chunks(Ring::Short, 1, gives)?;
         }
         let (number, next) = (self.number, self.number.wrapping_add(1));
-        let in_entry = if is_piece { 0 } else { longest_bytes };
+        let in_entry = if is_chunk { 0 } else { longest_bytes };
         let contribution = if is_loaded { reading(output) } else { input };
         // Shown as early as can be: the rest is done while the lines are on their way.
         if gives {
-            self.give([contribution.part(give.offset, give.bytes), Payload::EMPTY], is_piece)?;
+            self.give([contribution.part(give.offset, give.bytes), Payload::EMPTY], is_chunk)?;
         }
         let own = contribution.part(own.offset, own.bytes);
         if let Some(place) = kept {
@@ -114,9 +114,9 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
         self.hear_other(other, got_bytes, in_entry)?;
         self.turn.credit.heard_all();
         // As its slot says that the other has given it.
-        let [_, pieces] = self.segment().announced(other, number);
-        if pieces > 0 {
-            self.take_piece(output.part(place, got_bytes), operands, own, is_loaded, combining);
+        let [_, chunks] = self.segment().announced(other, number);
+        if chunks > 0 {
+            self.take_chunk(output.part(place, got_bytes), operands, own, is_loaded, combining);
             return Ok(());
         }
         let (segment, scratch) = (self.of.slots(), &mut self.turn.room);
@@ -132,7 +132,7 @@ impl<M: SegmentMember> SegmentOperation<'_, M> {
 
     /// Takes the other's only chunk.
     #[inline(never)]
-    fn take_piece(
+    fn take_chunk(
         &mut self,
         mut out: UserMemory,
         operands: Option<Operands>,

@@ -61,31 +61,31 @@ fn slices_that_differ_cost_an_element_each_at_most() {
     }
 }
 
-/// The root begins a piece in each round, the last one until all have it; up, it gets one in each round.
+/// The root begins a chunk in each round, the last one until all have it; up, it gets one in each round.
 #[test]
-fn broadcasts_in_pieces_take_as_few_rounds_as_can_be() {
+fn broadcasts_in_chunks_take_as_few_rounds_as_can_be() {
     for size in (2..=40).chain([64, 100, 129]) {
         for (bytes, root) in [(1, 0), (40_000, 1), (1_000_000, size - 1)] {
             let root = Rank(root);
             let down = of_all(size, |shape| Bcast::Circulant.schedule(shape, root, bytes));
-            let pieces: Vec<u32> = down.iter().map(receives).collect();
-            let behind = pieces[(root.0 as usize + 1) % size as usize];
-            assert!((0..size).all(|rank| rank == root.0 || pieces[rank as usize] == behind));
+            let chunks: Vec<u32> = down.iter().map(receives).collect();
+            let behind = chunks[(root.0 as usize + 1) % size as usize];
+            assert!((0..size).all(|rank| rank == root.0 || chunks[rank as usize] == behind));
             assert_eq!(
-                (sends(&down[root.0 as usize]), pieces[root.0 as usize]),
+                (sends(&down[root.0 as usize]), chunks[root.0 as usize]),
                 (behind - 1 + log2(size), 0)
             );
             let up =
                 of_all(size, |shape| Reduce::Circulant.schedule(shape, root, bytes.div_ceil(8), SUM, false));
-            let pieces = sends(&up[(root.0 as usize + 1) % size as usize]);
+            let chunks = sends(&up[(root.0 as usize + 1) % size as usize]);
             let at_root = &up[root.0 as usize];
-            assert_eq!((receives(at_root), sends(at_root)), (pieces - 1 + log2(size), 0), "{size} ranks");
+            assert_eq!((receives(at_root), sends(at_root)), (chunks - 1 + log2(size), 0), "{size} ranks");
         }
     }
 }
 
 #[test]
-fn each_byte_comes_once_in_a_broadcast_in_pieces() {
+fn each_byte_comes_once_in_a_broadcast_in_chunks() {
     for way in [Bcast::Circulant, Bcast::BinaryTree, Bcast::Chain] {
         for size in [1, 2, 5, 16, 33] {
             let schedules = of_all(size, |shape| way.schedule(shape, Rank(size / 2), 300_000));

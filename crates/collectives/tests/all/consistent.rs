@@ -137,7 +137,7 @@ struct Slack {
 
 impl Slack {
     /// Powers of two have algorithms that other numbers of ranks have not: an allreduce of 15 ranks takes up
-    /// to so much more than one of 16. Broadcasts in pieces swing by less.
+    /// to so much more than one of 16. Broadcasts in chunks swing by less.
     const USUAL: Slack = Slack { of_halves: USUAL, of_barriers: USUAL, of_ranks: 1.25 };
     /// On parts of a node powers of two are the only ones whose exchanges keep within parts as long as can
     /// be.

@@ -1,4 +1,4 @@
-//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in pieces, 1 to 33), every root,
+//! Every collective operation, every algorithm, ranks 1 to 17 and 33 and 64 (in chunks, 1 to 33), every root,
 //! lengths from nothing to some, and those around every one at which the library's choice changes,
 //! commutative or not, in place or not: every byte of every rank's output is compared, and the schedules are
 //! checked as data as well.
@@ -100,9 +100,9 @@ fn reduce_scatter() {
     around(vary, blocks, |at| cases::reduce_scatter_block(None, at));
 }
 
-/// Lengths that are cut into fewer pieces than a phase has rounds, and into more.
+/// Lengths that are cut into fewer chunks than a phase has rounds, and into more.
 #[test]
-fn operations_in_pieces() {
+fn operations_in_chunks() {
     let vary = Vary { root: true, in_place: true, commutative: true };
     for (size, count) in (1..=33).map(|size| (size, 6000)).chain([(2, 40_000), (5, 40_000), (9, 40_000)]) {
         let mut job = Job::new(size, Weather::fair());

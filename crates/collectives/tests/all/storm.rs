@@ -1,5 +1,5 @@
 //! Every collective operation while everything goes wrong that may: messages overtake each other, queues are
-//! full, payloads come in pieces, pulls are refused. Lengths lie around what the simulated fabric calls
+//! full, payloads come in chunks, pulls are refused. Lengths lie around what the simulated fabric calls
 //! eager, 64 bytes.
 
 use crate::common::Job;

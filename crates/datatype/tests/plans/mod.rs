@@ -357,7 +357,7 @@ pub fn plan() -> impl Strategy<Value = Plan> {
         .prop_filter("small enough for the definition", |plan| plan.type_map().entries.len() < 4000)
 }
 
-/// Cuts `0..total` into pieces, at lengths that repeat.
+/// Cuts `0..total` into chunks, at lengths that repeat.
 pub fn cuts(total: usize, lengths: &[usize]) -> Vec<std::ops::Range<usize>> {
     let mut cuts = Vec::new();
     let mut at = 0;

@@ -214,7 +214,7 @@ pub(super) fn numbered(number: u32) -> Header {
     Header { words: [number, 0, 1, 2, 3, !number] }
 }
 
-/// A length that Miri gets through, and still beyond what fits into one piece of any fabric that it can run.
+/// A length that Miri gets through, and still beyond what fits into one chunk of any fabric that it can run.
 pub(super) fn fewer_for_miri(bytes: usize) -> usize {
     if cfg!(miri) { bytes.min(1000 + bytes / 500) } else { bytes }
 }

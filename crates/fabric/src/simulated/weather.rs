@@ -11,8 +11,8 @@ pub struct Weather {
     pub busy_percent: u64,
     /// Out of 100 posts of more than one byte, so many are taken only partly.
     pub partly_percent: u64,
-    /// Out of 100 messages with payload, so many arrive in pieces.
-    pub pieces_percent: u64,
+    /// Out of 100 messages with payload, so many arrive in chunks.
+    pub chunks_percent: u64,
     /// Out of 100 pulls, so many are refused.
     pub refuse_percent: u64,
     /// Out of 100 pulls that are not refused, so many end later.
@@ -28,8 +28,8 @@ pub struct Weather {
     pub pull: bool,
     /// What lanes call eager.
     pub eager_bytes_max: usize,
-    /// What lanes call a piece.
-    pub piece_bytes_max: usize,
+    /// What lanes call a chunk.
+    pub chunk_bytes_max: usize,
     /// Messages to one receiver that may be under way before posts are answered Busy.
     pub queue_messages_max: usize,
 }
@@ -43,7 +43,7 @@ impl Weather {
             delay_polls_max: 0,
             busy_percent: 0,
             partly_percent: 0,
-            pieces_percent: 0,
+            chunks_percent: 0,
             refuse_percent: 0,
             later_percent: 0,
             share_percent: 0,
@@ -51,7 +51,7 @@ impl Weather {
             at_once_percent: 0,
             pull: true,
             eager_bytes_max: 4096,
-            piece_bytes_max: 1024,
+            chunk_bytes_max: 1024,
             queue_messages_max: 4096,
         }
     }
@@ -64,7 +64,7 @@ impl Weather {
             delay_polls_max: 40,
             busy_percent: 20,
             partly_percent: 20,
-            pieces_percent: 40,
+            chunks_percent: 40,
             refuse_percent: 30,
             later_percent: 50,
             share_percent: 60,
@@ -72,7 +72,7 @@ impl Weather {
             at_once_percent: 40,
             pull: seed.is_multiple_of(2),
             eager_bytes_max: 64,
-            piece_bytes_max: 700,
+            chunk_bytes_max: 700,
             queue_messages_max: 32,
         }
     }

@@ -85,9 +85,9 @@ impl<L> Core<L> {
     /// Asks the sender for a message as a message.
     pub(crate) fn ask_for(&mut self, from: Peer, send: RequestId, receive: RequestId, wanted: usize) {
         let wanted = Parcel::small(&(wanted as u64).to_le_bytes());
-        let in_pieces = self.is_scattered(receive);
+        let in_chunks = self.is_scattered(receive);
         self.carried_by(receive, Carrier::Message);
-        self.reply(from, Kind::Clear { send, receive, in_pieces }, wanted, Then::Nothing);
+        self.reply(from, Kind::Clear { send, receive, in_chunks }, wanted, Then::Nothing);
     }
 
     /// Tells the sender that its memory is not needed any more, since a receive has what it wants of the

@@ -4,7 +4,7 @@
 use fabric::{Fabric, Payload, Pool, Posted};
 
 use crate::arrivals::Core;
-use crate::peers::{Parcel, Pieces};
+use crate::peers::{Chunks, Parcel};
 use crate::protocol::Kind;
 use crate::scattered::Source;
 
@@ -22,10 +22,10 @@ impl<L> Core<L> {
     }
 }
 
-impl Pieces {
-    /// Offers the next pieces to the fabric, a few at a time: what comes in must be taken between.
+impl Chunks {
+    /// Offers the next chunks to the fabric, a few at a time: what comes in must be taken between.
     pub(super) fn push<F: Fabric>(&mut self, fabric: &mut F, lane: F::Lane, pool: &mut Pool) -> Posted {
-        for pushed in 0..PIECES_PER_TURN {
+        for pushed in 0..CHUNKS_PER_TURN {
             if self.done >= self.wanted {
                 return Posted::Sent;
             }
@@ -38,10 +38,10 @@ impl Pieces {
         if self.done >= self.wanted { Posted::Sent } else { Posted::Partly(self.done) }
     }
 
-    /// Offers the next piece, or the rest of it.
+    /// Offers the next chunk, or the rest of it.
     fn push_one<F: Fabric>(&mut self, fabric: &mut F, lane: F::Lane, pool: &mut Pool) -> Posted {
-        let bytes = self.piece_bytes.min(self.wanted - self.done);
-        let header = Kind::Piece { receive: self.receive, offset: self.done as u64 }.header();
+        let bytes = self.chunk_bytes.min(self.wanted - self.done);
+        let header = Kind::Chunk { receive: self.receive, offset: self.done as u64 }.header();
         if let (Source::Made(gather), None, None) = (&self.source, self.taken, &self.made) {
             let posted = fabric.post_made(lane, &header, bytes, |room| gather.gather(self.done, room));
             match posted {
@@ -78,5 +78,5 @@ impl Pieces {
     }
 }
 
-/// So many pieces go before others have their turn.
-const PIECES_PER_TURN: usize = 8;
+/// So many chunks go before others have their turn.
+const CHUNKS_PER_TURN: usize = 8;

@@ -73,10 +73,10 @@ impl<F: Fabric> Engine<F> {
     fn is_eager(&mut self, to: Peer, data: Data<'_>, mode: Mode) -> bool {
         let Some(link) = self.core.peers.link(to) else { return false };
         match data {
-            // What is made in one stroke is a copy as long as it waits; behind others it is made in pieces,
+            // What is made in one stroke is a copy as long as it waits; behind others it is made in chunks,
             // when its turn comes.
             Data::Apart(gather) if gather.bytes() < link.eager_bytes_end => {
-                gather.bytes() <= link.limits.piece_bytes_max || link.queue.is_empty()
+                gather.bytes() <= link.limits.chunk_bytes_max || link.queue.is_empty()
             }
             _ if data.bytes() < link.eager_bytes_end => true,
             // Not behind others, nor to a peer that keeps too much already.
@@ -214,7 +214,7 @@ fn withhold<F: Fabric>(
     let (source, exposed) = match &outgoing.payload {
         Parcel::User(payload) => (Source::Row(*payload), fabric.register_memory(lane, *payload)),
         Parcel::Packed(heap) => (Source::Made(Box::new(Packed(heap.clone()))), Exposed::default()),
-        Parcel::Small { .. } | Parcel::Pieces(_) => return None,
+        Parcel::Small { .. } | Parcel::Chunks(_) => return None,
     };
     let offer = Offer { bytes: source.bytes(), exposed, signature, is_attended: false };
     if let Some(state) = requests.find(send) {
@@ -232,8 +232,8 @@ fn withhold<F: Fabric>(
 
 /// Offers one message to the fabric; what it takes is noted in the message.
 fn push<F: Fabric>(fabric: &mut F, lane: F::Lane, outgoing: &mut Outgoing, pool: &mut Pool) -> Posted {
-    if let Parcel::Pieces(pieces) = &mut outgoing.payload {
-        return pieces.push(fabric, lane, pool);
+    if let Parcel::Chunks(chunks) = &mut outgoing.payload {
+        return chunks.push(fabric, lane, pool);
     }
     let payload = outgoing.payload.payload();
     let posted = match outgoing.taken {

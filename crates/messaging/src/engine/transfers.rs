@@ -47,7 +47,7 @@ impl<F: Fabric> Engine<F> {
         let lane = self.core.peers.link(from).expect("ensured above").lane;
         let Some(State::Landing { target, .. }) = self.core.requests.find(receive) else { return };
         let wanted = offer.bytes.min(target.bytes());
-        // What is made or taken apart on its way comes in pieces, of which one is made while another is taken
+        // What is made or taken apart on its way comes in chunks, of which one is made while another is taken
         // apart.
         let row = if wanted == 0 { Some(UserMemory::EMPTY) } else { target.row(0, wanted) };
         let Some(mut into) = row.filter(|_| wanted == 0 || offer.is_readable()) else {

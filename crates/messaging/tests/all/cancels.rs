@@ -36,7 +36,7 @@ fn waiting_kinds() -> Vec<SendKind> {
 /// The ways that messages go: read by the receiver; asked for; read in parts by both; and all of that, by
 /// dice.
 fn climates(seed: u64) -> [Weather; 4] {
-    let short = Weather { seed, eager_bytes_max: 64, piece_bytes_max: 700, ..Weather::fair() };
+    let short = Weather { seed, eager_bytes_max: 64, chunk_bytes_max: 700, ..Weather::fair() };
     [
         short,
         Weather { pull: false, ..short },

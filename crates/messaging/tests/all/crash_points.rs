@@ -52,7 +52,7 @@ fn messages_that_wait_for_their_receiver() {
 }
 
 #[test]
-fn messages_in_pieces() {
+fn messages_in_chunks() {
     each_step(2500);
 }
 
@@ -76,7 +76,7 @@ fn each_step(bytes: usize) {
 /// The ways that messages go: at once; read by the receiver; asked for; read in parts by both; and all of
 /// that, by dice.
 fn climates(seed: u64) -> [Weather; 5] {
-    let short = Weather { seed, eager_bytes_max: 64, piece_bytes_max: 700, ..Weather::fair() };
+    let short = Weather { seed, eager_bytes_max: 64, chunk_bytes_max: 700, ..Weather::fair() };
     [
         Weather { seed, ..Weather::fair() },
         short,

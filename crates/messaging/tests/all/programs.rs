@@ -219,17 +219,17 @@ fn a_taken_message_is_out_of_reach_for_others() {
 
 #[test]
 fn who_is_told_of_a_message_can_take_it() {
-    let network = Network::new(2, Weather { pieces_percent: 100, ..Weather::fair() });
+    let network = Network::new(2, Weather { chunks_percent: 100, ..Weather::fair() });
     let mut pair = engines(&network, 2, Settings::default());
     let _ = pair[0].send(Peer(1), from_rank(0, 1), bytes(1000), Mode::Standard).unwrap();
-    let (mut in_pieces, mut signs) = (false, 0);
+    let (mut in_chunks, mut signs) = (false, 0);
     while pair[1].probe(&ANY).is_none() {
-        in_pieces |= pair[1].unexpected_contexts().count() > 0;
+        in_chunks |= pair[1].unexpected_contexts().count() > 0;
         signs = pair[1].signs();
         assert!(pair[1].take(&ANY).is_none(), "a message that a probe does not see was taken");
         turn(&mut pair);
     }
-    assert!(in_pieces, "it came at once, which shows nothing");
+    assert!(in_chunks, "it came at once, which shows nothing");
     assert_ne!(pair[1].signs(), signs, "who sleeps until a message comes is not told that it is whole");
     let probed = pair[1].probe(&ANY);
     assert_eq!(pair[1].take(&ANY).map(|message| message.probed()), probed);
@@ -244,7 +244,7 @@ fn nobody_outside_the_job_can_be_sent_to() {
 #[test]
 fn a_peer_that_announces_nonsense_is_lost_and_nothing_is_allocated_for_it() {
     use fabric::{Fabric, Header, Posted};
-    let network = Network::new(2, Weather { pieces_percent: 100, ..Weather::fair() });
+    let network = Network::new(2, Weather { chunks_percent: 100, ..Weather::fair() });
     let mut honest = Engine::new(network.endpoint(Peer(0)), 2, Box::new(EveryoneHere), Settings::default());
     let mut liar = network.endpoint(Peer(1));
     let eager = Header { words: [1, 0, 1, 5, 0, 0] };

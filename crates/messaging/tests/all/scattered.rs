@@ -33,8 +33,8 @@ impl Gather for Numbers {
 
     fn gather(&self, from: usize, into: &mut UserMemory) {
         self.asked.lock().unwrap().push((from, into.bytes()));
-        let piece: Vec<u8> = (from..from + into.bytes()).map(numbered).collect();
-        into.write_at(0, Payload::from(&piece[..]));
+        let chunk: Vec<u8> = (from..from + into.bytes()).map(numbered).collect();
+        into.write_at(0, Payload::from(&chunk[..]));
     }
 
     fn kept(&self) -> Box<dyn Gather> {
@@ -92,8 +92,8 @@ fn receive(engine: &mut Engine<Simulated>, target: Target) -> RequestId {
 }
 
 #[test]
-fn a_long_message_is_made_piece_by_piece_and_taken_apart_so() {
-    let (_network, mut pair) = pair(Weather { piece_bytes_max: 1000, ..Weather::fair() });
+fn a_long_message_is_made_chunk_by_chunk_and_taken_apart_so() {
+    let (_network, mut pair) = pair(Weather { chunk_bytes_max: 1000, ..Weather::fair() });
     let numbers = numbers(10_500);
     let sending = send(&mut pair[0], &numbers);
     while turn(&mut pair) > 0 {}
@@ -101,9 +101,9 @@ fn a_long_message_is_made_piece_by_piece_and_taken_apart_so() {
     let room = Heap::new(21_000);
     let receiving = receive(&mut pair[1], every_other(&room));
     while turn(&mut pair) > 0 {}
-    let pieces: Vec<(usize, usize)> =
-        (0..11).map(|piece| (piece * 1000, if piece < 10 { 1000 } else { 500 })).collect();
-    assert_eq!(*numbers.asked.lock().unwrap(), pieces);
+    let chunks: Vec<(usize, usize)> =
+        (0..11).map(|chunk| (chunk * 1000, if chunk < 10 { 1000 } else { 500 })).collect();
+    assert_eq!(*numbers.asked.lock().unwrap(), chunks);
     assert_eq!(pair[0].test(sending), Some(Outcome::sent()));
     let outcome = pair[1].test(receiving).unwrap();
     assert_eq!((outcome.bytes, outcome.failure), (10_500, None));
@@ -113,11 +113,11 @@ fn a_long_message_is_made_piece_by_piece_and_taken_apart_so() {
     assert_eq!(Arc::strong_count(&numbers.asked), 1, "what makes a message goes with it");
 }
 
-/// Longer than the pieces of a long one, and still nobody is asked first.
+/// Longer than the chunks of a long one, and still nobody is asked first.
 #[test]
 fn a_short_message_that_is_made_goes_as_one() {
     let (_network, mut pair) =
-        pair(Weather { piece_bytes_max: 1000, eager_bytes_max: 4096, ..Weather::fair() });
+        pair(Weather { chunk_bytes_max: 1000, eager_bytes_max: 4096, ..Weather::fair() });
     let numbers = numbers(3000);
     let sending = pair[0].send(Peer(1), envelope(), Data::Apart(&numbers), Mode::Standard).unwrap();
     assert_eq!(sending, Sending::Done);
@@ -133,7 +133,7 @@ fn a_short_message_that_is_made_goes_as_one() {
 #[test]
 fn no_more_is_made_than_there_is_room_for() {
     for (bytes, room_bytes) in [(10_500, 3300), (10_500, 0), (900, 300)] {
-        let (_network, mut pair) = pair(Weather { piece_bytes_max: 1000, ..Weather::fair() });
+        let (_network, mut pair) = pair(Weather { chunk_bytes_max: 1000, ..Weather::fair() });
         let numbers = numbers(bytes);
         let room = Heap::new(2 * room_bytes);
         let receiving = receive(&mut pair[1], every_other(&room));
@@ -153,7 +153,7 @@ fn no_more_is_made_than_there_is_room_for() {
 }
 
 #[test]
-fn a_row_is_sent_in_pieces_where_it_is_taken_apart_and_read_where_it_is_not() {
+fn a_row_is_sent_in_chunks_where_it_is_taken_apart_and_read_where_it_is_not() {
     let row: Vec<u8> = (0..9000).map(numbered).collect();
     for scattered in [true, false] {
         let (network, mut pair) = pair(Weather::fair());
@@ -172,10 +172,10 @@ fn a_row_is_sent_in_pieces_where_it_is_taken_apart_and_read_where_it_is_not() {
 }
 
 #[test]
-fn who_is_lost_between_two_pieces_fails_the_other_end() {
+fn who_is_lost_between_two_chunks_fails_the_other_end() {
     for (victim, survivor) in [(0, 1), (1, 0)] {
         let (network, mut pair) =
-            pair(Weather { piece_bytes_max: 10, delay_polls_max: 20, seed: 3, ..Weather::fair() });
+            pair(Weather { chunk_bytes_max: 10, delay_polls_max: 20, seed: 3, ..Weather::fair() });
         let numbers = numbers(100_000);
         let sending = send(&mut pair[0], &numbers);
         let room = Heap::new(200_000);
@@ -227,13 +227,13 @@ fn one_who_asks(weather: Weather, room: &Heap) -> (Engine<Simulated>, Simulated,
 }
 
 #[test]
-fn a_piece_that_is_not_the_next_one_loses_its_sender() {
-    // Offset and length of pieces of a message of 100 bytes, the last of which is wrong.
+fn a_chunk_that_is_not_the_next_one_loses_its_sender() {
+    // Offset and length of chunks of a message of 100 bytes, the last of which is wrong.
     let lies: [&[(u32, usize)]; 6] =
         [&[(1, 50)], &[(0, 101)], &[(0, 0)], &[(0, 50), (0, 50)], &[(0, 50), (51, 1)], &[(0, 100), (100, 1)]];
-    for (lie, in_pieces) in lies.into_iter().flat_map(|lie| [(lie, 0), (lie, 100)]) {
+    for (lie, in_chunks) in lies.into_iter().flat_map(|lie| [(lie, 0), (lie, 100)]) {
         let room = Heap::new(200);
-        let weather = Weather { pieces_percent: in_pieces, ..Weather::fair() };
+        let weather = Weather { chunks_percent: in_chunks, ..Weather::fair() };
         let (mut honest, mut liar, receiving) = one_who_asks(weather, &room);
         let mut heard = Headers::default();
         for _ in 0..20 {
@@ -242,8 +242,8 @@ fn a_piece_that_is_not_the_next_one_loses_its_sender() {
         }
         let [4, 77, 78, 1, index, generation] = heard.0[0].words else { panic!("{:?}", heard.0) };
         for &(offset, bytes) in lie {
-            let piece = Header { words: [12, index, generation, 0, offset, 0] };
-            let posted = liar.post(Peer(1), &piece, Payload::from(&vec![1; bytes][..]));
+            let chunk = Header { words: [12, index, generation, 0, offset, 0] };
+            let posted = liar.post(Peer(1), &chunk, Payload::from(&vec![1; bytes][..]));
             assert_eq!(posted, Posted::Sent);
         }
         for _ in 0..20 {
@@ -263,7 +263,7 @@ fn a_piece_that_is_not_the_next_one_loses_its_sender() {
 
 /// Until the receiver has said how it wants a message, it may just be reading it where it stands.
 #[test]
-fn a_piece_that_nobody_has_asked_for_loses_its_sender() {
+fn a_chunk_that_nobody_has_asked_for_loses_its_sender() {
     let mut name = None;
     // The first time the name of the receive is learnt, which is the same in every engine.
     for _ in 0..2 {
@@ -277,8 +277,8 @@ fn a_piece_that_nobody_has_asked_for_loses_its_sender() {
         let request = Header { words: [3, 0, 0, 5, 77, 78] };
         assert_eq!(liar.post(Peer(1), &request, Payload::from(offer.as_flattened())), Posted::Sent);
         if let Some((index, generation)) = name {
-            let piece = Header { words: [12, index, generation, 0, 0, 0] };
-            assert_eq!(liar.post(Peer(1), &piece, Payload::from(&[1; 100][..])), Posted::Sent);
+            let chunk = Header { words: [12, index, generation, 0, 0, 0] };
+            assert_eq!(liar.post(Peer(1), &chunk, Payload::from(&[1; 100][..])), Posted::Sent);
         }
         let mut heard = Headers::default();
         for _ in 0..20 {

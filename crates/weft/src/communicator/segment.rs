@@ -5,11 +5,11 @@
 //! where they sit, and whether a collective segment was to be had, of which rank 0 tells the others once.
 
 #[cfg(test)]
+mod chunks_tests;
+#[cfg(test)]
 mod costs_tests;
 mod message_path;
 mod nonblocking;
-#[cfg(test)]
-mod pieces_tests;
 #[cfg(test)]
 mod reads_tests;
 #[cfg(test)]

@@ -403,7 +403,7 @@ impl Drop for Waiting<'_> {
 /// Looks for what comes by memory, where cores are shared, before messages have a turn.
 const LOOKS_BEFORE_TURN: u32 = 8;
 /// Looks for what comes by memory, where this process has a core, with short rests between: some
-/// microseconds, as long as it takes to copy what one piece of a collective operation holds. A process that
+/// microseconds, as long as it takes to copy what one chunk of a collective operation holds. A process that
 /// waits longer says so in lines that the others read and write (decisions/0003).
 const LOOKS_BEFORE_STANDING: u32 = 192;
 /// Short rests in a long one.

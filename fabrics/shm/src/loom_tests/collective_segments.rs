@@ -22,15 +22,15 @@ enum CollectiveStep {
     Exchange,
     Bcast(u32),
     /// Two exchange so many chunks by staging buffers, each of which has a number.
-    Pieces(Ring, u32),
+    Chunks(Ring, u32),
     /// One of two gives so many.
-    PiecesOf(u32, u32),
+    ChunksOf(u32, u32),
 }
 
 impl CollectiveStep {
     fn numbers(self) -> u32 {
-        if let CollectiveStep::Pieces(_, pieces) | CollectiveStep::PiecesOf(_, pieces) = self {
-            pieces
+        if let CollectiveStep::Chunks(_, chunks) | CollectiveStep::ChunksOf(_, chunks) = self {
+            chunks
         } else {
             1
         }
@@ -62,41 +62,41 @@ fn roots_in_turn_write_over_nothing_unread() {
 }
 
 #[test]
-fn pieces_that_are_exchanged_are_whole_round_all_staging_buffers() {
-    operations(2, &[CollectiveStep::Pieces(Ring::Short, 3)]);
+fn chunks_that_are_exchanged_are_whole_round_all_staging_buffers() {
+    operations(2, &[CollectiveStep::Chunks(Ring::Short, 3)]);
 }
 
 #[test]
-fn pieces_of_operations_that_follow_are_whole() {
-    operations(2, &[CollectiveStep::Pieces(Ring::Short, 1), CollectiveStep::Pieces(Ring::Short, 2)]);
+fn chunks_of_operations_that_follow_are_whole() {
+    operations(2, &[CollectiveStep::Chunks(Ring::Short, 1), CollectiveStep::Chunks(Ring::Short, 2)]);
 }
 
 #[test]
-fn pieces_that_go_one_way_write_over_nothing_unread() {
-    operations(2, &[CollectiveStep::PiecesOf(0, 4)]);
+fn chunks_that_go_one_way_write_over_nothing_unread() {
+    operations(2, &[CollectiveStep::ChunksOf(0, 4)]);
 }
 
 #[test]
-fn pieces_that_go_one_way_and_the_other_write_over_nothing_unread() {
+fn chunks_that_go_one_way_and_the_other_write_over_nothing_unread() {
     operations(
         2,
         &[
-            CollectiveStep::PiecesOf(0, 2),
-            CollectiveStep::PiecesOf(1, 1),
-            CollectiveStep::Pieces(Ring::Short, 1),
+            CollectiveStep::ChunksOf(0, 2),
+            CollectiveStep::ChunksOf(1, 1),
+            CollectiveStep::Chunks(Ring::Short, 1),
         ],
     );
 }
 
 /// What goes through one ring says nothing of the staging buffers of the other.
 #[test]
-fn pieces_of_both_rings_in_turn_write_over_nothing_unread() {
+fn chunks_of_both_rings_in_turn_write_over_nothing_unread() {
     operations(
         2,
         &[
-            CollectiveStep::Pieces(Ring::Short, 1),
-            CollectiveStep::Pieces(Ring::Long, 2),
-            CollectiveStep::Pieces(Ring::Short, 1),
+            CollectiveStep::Chunks(Ring::Short, 1),
+            CollectiveStep::Chunks(Ring::Long, 2),
+            CollectiveStep::Chunks(Ring::Short, 1),
         ],
     );
 }
@@ -311,14 +311,14 @@ fn run(places: SlotTable, memory: &Arc<Lines>, steps: &[CollectiveStep]) {
         let number = credit.begin();
         credit.begin_up_to(number.wrapping_add(step.numbers() - 1));
         match *step {
-            CollectiveStep::Pieces(ring, pieces) => {
-                let [gives, gets] = [pieces; 2];
-                pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
+            CollectiveStep::Chunks(ring, chunks) => {
+                let [gives, gets] = [chunks; 2];
+                pass_chunks(places, memory, &mut credit, Chunks { ring, first: number, gives, gets });
             }
-            CollectiveStep::PiecesOf(giver, pieces) => {
-                let [gives, gets] = if giver == here { [pieces, 0] } else { [0, pieces] };
+            CollectiveStep::ChunksOf(giver, chunks) => {
+                let [gives, gets] = if giver == here { [chunks, 0] } else { [0, chunks] };
                 let ring = Ring::Short;
-                pass_pieces(places, memory, &mut credit, Pieces { ring, first: number, gives, gets });
+                pass_chunks(places, memory, &mut credit, Chunks { ring, first: number, gives, gets });
             }
             CollectiveStep::Exchange => {
                 give(places, memory, &mut credit);
@@ -337,7 +337,7 @@ fn run(places: SlotTable, memory: &Arc<Lines>, steps: &[CollectiveStep]) {
 
 /// What one of two gives and gets, from one number on.
 #[derive(Clone, Copy)]
-struct Pieces {
+struct Chunks {
     ring: Ring,
     first: u32,
     gives: u32,
@@ -345,7 +345,7 @@ struct Pieces {
 }
 
 /// As the operation in the crate above does, but that it looks for ever.
-fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: Pieces) {
+fn pass_chunks(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: Chunks) {
     let (here, mut given, mut taken) = (places.here(), 0, 0);
     let ring = of.ring;
     let staging_buffers = StagingBuffers::new(STAGING_BUFFERS_AT, here, 2);
@@ -367,7 +367,7 @@ fn pass_pieces(places: SlotTable, memory: &Arc<Lines>, credit: &mut Credit, of: 
             assert_eq!(places.announced(&**memory, 1 - here, number), [3 * of.gets, of.gets]);
             assert_eq!(
                 staging_buffers
-                    .read(&**memory, Chunk { ring, member: 1 - here, number }, 0..3, |piece| piece.to_vec()),
+                    .read(&**memory, Chunk { ring, member: 1 - here, number }, 0..3, |chunk| chunk.to_vec()),
                 data(number)
             );
             taken += 1;

@@ -68,7 +68,7 @@ fn single_slot_and_ring(next: NextOfPair) {
     });
 }
 
-/// A chunked eager message of two pieces, a line behind it, and a message over the chunked eager message's
+/// A chunked eager message of two chunks, a line behind it, and a message over the chunked eager message's
 /// lines, after which the next chunked eager message comes: each is whole, and all are in order.
 #[test]
 fn chunked_messages_go_in_turn_and_in_order_with_lines_and_short_messages() {
@@ -100,9 +100,9 @@ fn chunked_messages_go_in_turn_and_in_order_with_lines_and_short_messages() {
                 thread::yield_now();
                 continue;
             };
-            let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
-            coming.extend(memory.read(piece.offset, piece.bytes, |payload| payload.to_vec()));
-            consumer.release(&*memory, piece);
+            let (Arrival::Whole(_, chunk) | Arrival::First(_, _, chunk) | Arrival::More(chunk)) = arrival;
+            coming.extend(memory.read(chunk.offset, chunk.bytes, |payload| payload.to_vec()));
+            consumer.release(&*memory, chunk);
             if let Some(large_buffer) = consumer.takes_chunked_message() {
                 single_slot.took_chunked_message(large_buffer);
             }
@@ -185,7 +185,7 @@ fn who_send_chunked_messages_at_once_have_a_large_buffer_each() {
     });
 }
 
-/// Takes a chunked eager message of two pieces, all bytes of which are this one.
+/// Takes a chunked eager message of two chunks, all bytes of which are this one.
 fn take_chunked_message(
     consumer: &mut Consumer,
     single_slot: &mut SingleSlotChannel,
@@ -198,9 +198,9 @@ fn take_chunked_message(
             thread::yield_now();
             continue;
         };
-        let (Arrival::Whole(_, piece) | Arrival::First(_, _, piece) | Arrival::More(piece)) = arrival;
-        memory.read(piece.offset, piece.bytes, |payload| assert_eq!(payload.to_vec(), [number; LINE]));
-        consumer.release(&**memory, piece);
+        let (Arrival::Whole(_, chunk) | Arrival::First(_, _, chunk) | Arrival::More(chunk)) = arrival;
+        memory.read(chunk.offset, chunk.bytes, |payload| assert_eq!(payload.to_vec(), [number; LINE]));
+        consumer.release(&**memory, chunk);
         if let Some(large_buffer) = consumer.takes_chunked_message() {
             return single_slot.took_chunked_message(large_buffer);
         }

@@ -3,10 +3,10 @@
 use fabric::{Header, Payload, crash};
 
 use super::spot::{Span, Spot, units};
-use super::{Arrival, KIND_MASK, KIND_SHIFT, Kind, Look, Piece, ProtocolViolation};
+use super::{Arrival, KIND_MASK, KIND_SHIFT, Kind, Look, ProtocolViolation, RingChunk};
 use crate::layout::{
     LINE_FRONT, LINE_PAYLOAD, LINE_PAYLOAD_BYTES_MAX, RING_CONSUMED, RING_MAILED, RING_WAITING, RingShape,
-    chunked_message_piece_bytes,
+    chunked_message_chunk_bytes,
 };
 use crate::memory::{Memory, Use};
 use crate::single_slot::LargeBuffer;
@@ -17,16 +17,16 @@ pub struct Consumer {
     pub(super) spot: Spot,
     /// Before the first lap is over, a line not yet written holds zero and not the lap before.
     first_lap: bool,
-    /// Of the message that comes in pieces.
+    /// Of the message that comes in chunks.
     pub(super) bytes_left: usize,
     lines_unpublished: u32,
     units_unpublished: u32,
-    /// Where the next piece stands of a chunked eager message that has begun; 0 where none has. And on which
+    /// Where the next chunk stands of a chunked eager message that has begun; 0 where none has. And on which
     /// large-message buffer it is.
     pub(super) chunked_message: usize,
     pub(super) large_buffer: LargeBuffer,
-    /// How long its pieces are.
-    pub(super) chunked_message_piece_bytes: u32,
+    /// How long its chunks are.
+    pub(super) chunked_message_chunk_bytes: u32,
 }
 
 impl Consumer {
@@ -40,11 +40,11 @@ impl Consumer {
             units_unpublished: 0,
             chunked_message: 0,
             large_buffer: LargeBuffer::Mailbox,
-            chunked_message_piece_bytes: 0,
+            chunked_message_chunk_bytes: 0,
         }
     }
 
-    /// On which large-message buffer the chunked eager message stands whose first piece is at the front, and
+    /// On which large-message buffer the chunked eager message stands whose first chunk is at the front, and
     /// up to where.
     pub fn chunked_message_begun(&self) -> Option<(LargeBuffer, usize)> {
         (self.chunked_message != 0).then_some((self.large_buffer, self.chunked_message + self.bytes_left))
@@ -87,14 +87,14 @@ impl Consumer {
     /// The whole message that stands at the front, where [`Consumer::look`] has found a line; `None` where
     /// that is anything else. It stays there until [`Consumer::release`].
     #[inline(always)]
-    pub fn whole(&self, memory: &impl Memory) -> Option<(Header, Piece)> {
+    pub fn whole(&self, memory: &impl Memory) -> Option<(Header, RingChunk)> {
         let line = self.spot.line();
         let [what, words @ ..] = memory.take_front(line);
         let bytes = (what & !KIND_MASK) as usize;
         let whole = what & KIND_MASK == Kind::Whole as u32
-            && bytes <= self.spot.shape.piece_bytes_max as usize
+            && bytes <= self.spot.shape.chunk_bytes_max as usize
             && self.bytes_left == 0;
-        whole.then(|| (Header { words }, self.piece(line, bytes)))
+        whole.then(|| (Header { words }, self.chunk(line, bytes)))
     }
 
     /// The header and the length of the payload of the message at the front, if it is whole in its line; it
@@ -153,15 +153,15 @@ impl Consumer {
         memory.word(self.spot.at + RING_MAILED).store(1, Ordering::Release);
     }
 
-    /// Gives the room of `piece`, which stood at the front, back to the writer, and tells it so when a good
+    /// Gives the room of `chunk`, which stood at the front, back to the writer, and tells it so when a good
     /// part of the ring has come free. The answer is what the writer has to say then:
     /// [`WAITING`](crate::layout::WAITING), so that it must be woken, and
     /// [`SINGLE_SLOT_OFFERED`](crate::layout::SINGLE_SLOT_OFFERED).
     #[inline(always)]
-    pub fn release(&mut self, memory: &impl Memory, piece: Piece) -> u32 {
+    pub fn release(&mut self, memory: &impl Memory, chunk: RingChunk) -> u32 {
         self.pass_line();
-        self.spot.pass(memory, piece.span, Use::Read);
-        self.units_unpublished += piece.span.units;
+        self.spot.pass(memory, chunk.span, Use::Read);
+        self.units_unpublished += chunk.span.units;
         let shape = self.spot.shape;
         let due = self.lines_unpublished >= shape.lines / 4
             || self.units_unpublished >= units(shape.data_bytes as usize) / 8;
@@ -210,12 +210,12 @@ impl Consumer {
         header: Header,
     ) -> Result<Arrival, ProtocolViolation> {
         let (kind, bytes) = (what & KIND_MASK, (what & !KIND_MASK) as usize);
-        let bytes_max = self.spot.shape.piece_bytes_max as usize;
+        let bytes_max = self.spot.shape.chunk_bytes_max as usize;
         if bytes > bytes_max && self.chunked_message == 0 {
             return Err(ProtocolViolation::Length { bytes, bytes_max });
         }
         if kind == Kind::Whole as u32 && self.bytes_left == 0 {
-            return Ok(Arrival::Whole(header, self.piece(line, bytes)));
+            return Ok(Arrival::Whole(header, self.chunk(line, bytes)));
         }
         self.decode_streamed(memory, line, kind, bytes, header)
     }
@@ -238,69 +238,69 @@ impl Consumer {
                 _ => self.spot.shape.chunked_message_bytes_max() as u64,
             };
             if self.chunked_message != 0 {
-                self.chunked_message_piece_bytes =
-                    chunked_message_piece_bytes(total.min(total_max) as usize) as u32;
+                self.chunked_message_chunk_bytes =
+                    chunked_message_chunk_bytes(total.min(total_max) as usize) as u32;
             }
-            // A chunked eager message may be of one piece.
+            // A chunked eager message may be of one chunk.
             let total_min =
-                if self.chunked_message == 0 { self.piece_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
+                if self.chunked_message == 0 { self.chunk_bytes_max() } else { LINE_PAYLOAD_BYTES_MAX };
             if total <= total_min as u64 || total > total_max {
                 return Err(ProtocolViolation::Total { bytes: total });
             }
-            self.expect_piece(bytes, self.piece_bytes_max().min(total as usize))?;
+            self.expect_chunk(bytes, self.chunk_bytes_max().min(total as usize))?;
             self.bytes_left = total as usize - bytes;
             if self.bytes_left == 0 {
-                return Ok(Arrival::Whole(header, self.streamed_piece(bytes)));
+                return Ok(Arrival::Whole(header, self.streamed_chunk(bytes)));
             }
-            return Ok(Arrival::First(header, total as usize, self.streamed_piece(bytes)));
+            return Ok(Arrival::First(header, total as usize, self.streamed_chunk(bytes)));
         }
         if kind == Kind::More as u32 && self.bytes_left > 0 {
-            self.expect_piece(bytes, self.piece_bytes_max().min(self.bytes_left))?;
+            self.expect_chunk(bytes, self.chunk_bytes_max().min(self.bytes_left))?;
             self.bytes_left -= bytes;
-            return Ok(Arrival::More(self.streamed_piece(bytes)));
+            return Ok(Arrival::More(self.streamed_chunk(bytes)));
         }
         Err(ProtocolViolation::Kind { kind: kind >> KIND_SHIFT, bytes_left: self.bytes_left })
     }
 
-    /// Of the message that comes in pieces.
-    pub(super) fn piece_bytes_max(&self) -> usize {
+    /// Of the message that comes in chunks.
+    pub(super) fn chunk_bytes_max(&self) -> usize {
         match self.chunked_message {
-            0 => self.spot.shape.piece_bytes_max as usize,
-            _ => self.chunked_message_piece_bytes as usize,
+            0 => self.spot.shape.chunk_bytes_max as usize,
+            _ => self.chunked_message_chunk_bytes as usize,
         }
     }
 
-    /// The next piece of such a message.
-    fn streamed_piece(&mut self, bytes: usize) -> Piece {
+    /// The next chunk of such a message.
+    fn streamed_chunk(&mut self, bytes: usize) -> RingChunk {
         if self.chunked_message == 0 {
-            return self.data_piece(bytes);
+            return self.data_chunk(bytes);
         }
         let offset = self.chunked_message;
         self.chunked_message += bytes;
-        Piece { offset, bytes, span: Span { start: self.spot.data, units: 0 } }
+        RingChunk { offset, bytes, span: Span { start: self.spot.data, units: 0 } }
     }
 
-    /// Pieces are as long as they can be: a peer cannot keep a message alive with pieces of nothing.
-    fn expect_piece(&self, bytes: usize, due: usize) -> Result<(), ProtocolViolation> {
+    /// Chunks are as long as they can be: a peer cannot keep a message alive with chunks of nothing.
+    fn expect_chunk(&self, bytes: usize, due: usize) -> Result<(), ProtocolViolation> {
         if bytes == due { Ok(()) } else { Err(ProtocolViolation::Length { bytes, bytes_max: due }) }
     }
 
     /// The payload of a whole message: beside the header, or in the data area.
     #[inline(always)]
-    pub(super) fn piece(&self, line: usize, bytes: usize) -> Piece {
+    pub(super) fn chunk(&self, line: usize, bytes: usize) -> RingChunk {
         if bytes <= LINE_PAYLOAD_BYTES_MAX {
-            return Piece {
+            return RingChunk {
                 offset: line + LINE_PAYLOAD,
                 bytes,
                 span: Span { start: self.spot.data, units: 0 },
             };
         }
-        self.data_piece(bytes)
+        self.data_chunk(bytes)
     }
 
-    fn data_piece(&self, bytes: usize) -> Piece {
+    fn data_chunk(&self, bytes: usize) -> RingChunk {
         let span = self.spot.span(bytes);
-        Piece { offset: self.spot.data(span), bytes, span }
+        RingChunk { offset: self.spot.data(span), bytes, span }
     }
 
     /// What a line holds before its writer has come round to it.

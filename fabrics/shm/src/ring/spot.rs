@@ -1,4 +1,4 @@
-//! Where a line and a piece stand in a ring, which its writer and its reader compute by the same rules.
+//! Where a line and a chunk stand in a ring, which its writer and its reader compute by the same rules.
 
 use super::ProtocolViolation;
 use crate::layout::{LINE, RING_LINES, RingShape};
@@ -56,7 +56,7 @@ impl Spot {
         self.lines_passed = self.lines_passed.wrapping_add(1);
     }
 
-    /// Where a piece goes. A short one has the room that belongs to its line, which is in the caches again
+    /// Where a chunk goes. A short one has the room that belongs to its line, which is in the caches again
     /// after a lap of the lines, and takes nothing of the data area. Another one stands in one part there:
     /// where the end of the area is too near, it starts over, and what is left there counts as taken.
     pub fn span(&self, bytes: usize) -> Span {
@@ -110,5 +110,5 @@ pub fn units(bytes: usize) -> u32 {
 
 /// A program that uses less than one of so many parts of the data area may never send more.
 const PARTS: u32 = 8;
-/// Data is counted in cache lines, so that no two pieces share one.
+/// Data is counted in cache lines, so that no two chunks share one.
 pub const UNIT_BYTES: u32 = LINE as u32;

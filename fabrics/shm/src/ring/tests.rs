@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::Mapped;
 
-/// A ring so small that every edge is met often: 4 lines, 8 units of data, pieces of at most 2 units.
+/// A ring so small that every edge is met often: 4 lines, 8 units of data, chunks of at most 2 units.
 const TINY: RingShape =
-    RingShape { lines: 4, data_at: 512, data_bytes: 512, piece_bytes_max: 128, slot_bytes: 0 };
-/// A ring where short pieces have room of their own.
+    RingShape { lines: 4, data_at: 512, data_bytes: 512, chunk_bytes_max: 128, slot_bytes: 0 };
+/// A ring where short chunks have room of their own.
 const SLOTTED: RingShape = RingShape { slot_bytes: 64, ..TINY };
 /// Somewhere inside a segment, so that a forgotten offset shows.
 const AT: usize = 192;
@@ -103,15 +103,15 @@ fn without_its_data_area_a_ring_carries_small_messages_only() {
 }
 
 #[test]
-fn a_short_piece_stands_in_the_room_of_its_line() {
+fn a_short_chunk_stands_in_the_room_of_its_line() {
     let mut wire = Wire::new(SLOTTED);
     let mut stood_at = Vec::new();
     for number in 0..8 {
         assert!(wire.begin(&[number; 50]));
-        let Some(Arrival::Whole(_, piece)) = wire.consumer.front(&*wire.memory, [None; 2]).unwrap() else {
+        let Some(Arrival::Whole(_, chunk)) = wire.consumer.front(&*wire.memory, [None; 2]).unwrap() else {
             panic!("message {number} does not come")
         };
-        stood_at.push(piece.offset);
+        stood_at.push(chunk.offset);
         assert_eq!(wire.take(), Some(vec![number; 50]));
     }
     let behind_the_data = AT + (SLOTTED.data_at + SLOTTED.data_bytes) as usize;
@@ -125,7 +125,7 @@ fn a_short_piece_stands_in_the_room_of_its_line() {
 
 /// 64 units of data.
 const WIDE: RingShape =
-    RingShape { lines: 64, data_at: 8192, data_bytes: 4096, piece_bytes_max: 128, slot_bytes: 0 };
+    RingShape { lines: 64, data_at: 8192, data_bytes: 4096, chunk_bytes_max: 128, slot_bytes: 0 };
 
 #[test]
 fn pages_are_there_once_some_of_the_area_was_used() {
@@ -279,20 +279,20 @@ impl Wire {
                 self.consumer.idle(&*self.memory);
                 return None;
             };
-            let piece = match arrival {
-                Arrival::Whole(header, piece) => {
-                    assert_eq!(header.words, [piece.bytes as u32; 6]);
-                    piece
+            let chunk = match arrival {
+                Arrival::Whole(header, chunk) => {
+                    assert_eq!(header.words, [chunk.bytes as u32; 6]);
+                    chunk
                 }
-                Arrival::First(header, total, piece) => {
+                Arrival::First(header, total, chunk) => {
                     assert_eq!(header.words, [total as u32; 6]);
-                    piece
+                    chunk
                 }
-                Arrival::More(piece) => piece,
+                Arrival::More(chunk) => chunk,
             };
-            let bytes = self.memory.read(piece.offset, piece.bytes, |payload| payload.to_vec());
+            let bytes = self.memory.read(chunk.offset, chunk.bytes, |payload| payload.to_vec());
             self.landing.extend(bytes);
-            self.consumer.release(&*self.memory, piece);
+            self.consumer.release(&*self.memory, chunk);
             if !self.consumer.midway() {
                 return Some(std::mem::take(&mut self.landing));
             }

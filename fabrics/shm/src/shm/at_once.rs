@@ -9,7 +9,7 @@ use super::{Opened, Pair, Pull, Shm, ShmLane};
 use crate::channel::Channel;
 use crate::choices::{Choices, Ways};
 use crate::layout::{
-    CHUNKED_MESSAGE_AT, CHUNKED_MESSAGE_BYTES_MIN, CHUNKED_MESSAGE_PIECE_BYTES, LINE_PAYLOAD,
+    CHUNKED_MESSAGE_AT, CHUNKED_MESSAGE_BYTES_MIN, CHUNKED_MESSAGE_CHUNK_BYTES, LINE_PAYLOAD,
 };
 use crate::single_slot::LargeBuffer;
 
@@ -72,7 +72,7 @@ impl Shm {
             &mut self.pairs[lane.index as usize];
         let needed = CHUNKED_MESSAGE_AT + bytes;
         if !single_slot.has_memory(large_buffer, needed) {
-            let all = (CHUNKED_MESSAGE_AT + bytes.next_power_of_two().max(CHUNKED_MESSAGE_PIECE_BYTES))
+            let all = (CHUNKED_MESSAGE_AT + bytes.next_power_of_two().max(CHUNKED_MESSAGE_CHUNK_BYTES))
                 .min(shape.single_slot_bytes());
             *chunked_messages_refused =
                 self.segment.reserve(single_slot.large_buffer_at(large_buffer), all).is_err();
@@ -199,7 +199,7 @@ pub(super) mod tests {
             assert_eq!(ends[0].post(lane, &Header::default(), long), Posted::Sent, "all of it at one stroke");
             posted += 1;
         }
-        // A ring of 1 MiB, less a piece that may not go round its end.
+        // A ring of 1 MiB, less a chunk that may not go round its end.
         assert_eq!(posted, 7);
         hear(&mut ends[1], posted * LONG);
         assert!(ends[0].takes_at_once(lane, long), "there is room again");
@@ -319,7 +319,7 @@ pub(super) mod tests {
     fn who_send_at_the_same_time_have_a_large_buffer_each() {
         let Some((mut ends, lanes)) = mailed(4) else { return };
         for number in 0..20_u8 {
-            let bytes = [CHUNKED_MESSAGE_BYTES_MIN, 20 << 10, CHUNKED_MESSAGE_PIECE_BYTES, 100_001]
+            let bytes = [CHUNKED_MESSAGE_BYTES_MIN, 20 << 10, CHUNKED_MESSAGE_CHUNK_BYTES, 100_001]
                 [usize::from(number) % 4];
             let payloads = [2 * number, 2 * number + 1].map(|fill| vec![fill; bytes]);
             let has_turn = |at: usize, ends: &[Shm; 2]| {
@@ -385,28 +385,28 @@ pub(super) mod tests {
     fn chunked_messages_that_no_sane_peer_sends_end_it() {
         const CHUNKED_MESSAGE: u32 = 3 << 30;
         const MORE: u32 = 2 << 30;
-        let (piece, longest) = (CHUNKED_MESSAGE_PIECE_BYTES as u32, 512 << 10);
-        let begun = (CHUNKED_MESSAGE | piece, [2 * piece, 0, 0]);
+        let (chunk, longest) = (CHUNKED_MESSAGE_CHUNK_BYTES as u32, 512 << 10);
+        let begun = (CHUNKED_MESSAGE | chunk, [2 * chunk, 0, 0]);
         for (is_in_turn, lines, text) in [
             (false, vec![begun], "a chunked message out of turn"),
-            (true, vec![(CHUNKED_MESSAGE | piece, [2 * piece, 0, 2])], "a chunked message out of turn"),
+            (true, vec![(CHUNKED_MESSAGE | chunk, [2 * chunk, 0, 2])], "a chunked message out of turn"),
             (
                 true,
-                vec![(CHUNKED_MESSAGE | piece, [longest + 1, 0, 0])],
-                "a message of 524289 bytes announced in pieces",
+                vec![(CHUNKED_MESSAGE | chunk, [longest + 1, 0, 0])],
+                "a message of 524289 bytes announced in chunks",
             ),
             (
                 true,
-                vec![(CHUNKED_MESSAGE | piece, [longest, 1, 0])],
+                vec![(CHUNKED_MESSAGE | chunk, [longest, 1, 0])],
                 "a message of 4295491584 bytes announced",
             ),
             (true, vec![(CHUNKED_MESSAGE | 32, [32, 0, 0])], "a message of 32 bytes announced"),
-            (true, vec![(CHUNKED_MESSAGE | 7, [longest, 0, 0])], "a piece of 7 bytes where at most 16384"),
-            (true, vec![(CHUNKED_MESSAGE | 7, [5000, 0, 0])], "a piece of 7 bytes where at most 5000"),
-            (true, vec![begun, (MORE | 7, [0; 3])], "a piece of 7 bytes where at most 16384"),
+            (true, vec![(CHUNKED_MESSAGE | 7, [longest, 0, 0])], "a chunk of 7 bytes where at most 16384"),
+            (true, vec![(CHUNKED_MESSAGE | 7, [5000, 0, 0])], "a chunk of 7 bytes where at most 5000"),
+            (true, vec![begun, (MORE | 7, [0; 3])], "a chunk of 7 bytes where at most 16384"),
             (true, vec![begun, begun], "a line of kind 3 with 16384 bytes of a message still due"),
             (true, vec![begun, (5, [0; 3])], "a line of kind 0 with 16384 bytes of a message still due"),
-            (true, vec![begun, (MORE | piece, [0; 3]), begun], "a chunked message out of turn"),
+            (true, vec![begun, (MORE | chunk, [0; 3]), begun], "a chunked message out of turn"),
         ] {
             let Some(said) = wild(is_in_turn, &lines) else { return };
             assert!(said.contains(text), "{said}, and not {text}");

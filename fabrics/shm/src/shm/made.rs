@@ -9,7 +9,7 @@ use crate::layout::LINE_PAYLOAD_BYTES_MAX;
 impl Shm {
     /// Implements [`Fabric::post_made`]: `write` fills `bytes` bytes where the receiver reads them, in a
     /// line, in the single-slot channel or in the ring's data area. `None` where `bytes` is more than one
-    /// piece of the ring holds.
+    /// chunk of the ring holds.
     pub(super) fn make_and_post(
         &mut self,
         lane: ShmLane,
@@ -22,7 +22,7 @@ impl Shm {
             let payload = fabric::made(&mut small[..bytes], write);
             return Some(self.post(lane, header, payload));
         }
-        if bytes > self.segment.layout().ring.piece_bytes_max as usize {
+        if bytes > self.segment.layout().ring.chunk_bytes_max as usize {
             return None;
         }
         if !self.opened(lane, Opened::All) {

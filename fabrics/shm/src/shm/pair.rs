@@ -10,7 +10,7 @@ use crate::choices::{Choices, PullOrPush, Ways};
 use crate::layout::Layout;
 use crate::memory::{Mapped, Memory};
 use crate::process_slot::ProcessSlot;
-use crate::ring::{Arrival, Piece, ProtocolViolation};
+use crate::ring::{Arrival, ProtocolViolation, RingChunk};
 
 /// A peer that was spoken to, or has spoken.
 pub(super) struct Pair {
@@ -48,7 +48,7 @@ pub(super) enum Pull {
     Refused,
 }
 
-/// Where a message that comes in pieces is written.
+/// Where a message that comes in chunks is written.
 pub(super) struct Landing {
     memory: UserMemory,
     done: usize,
@@ -95,7 +95,7 @@ impl Pair {
         self.choices.as_ref().map_or(ways.copied_byte_ns, |choices| choices.ring.copied_byte_ns(ways))
     }
 
-    /// Reports up to `events` messages or pieces; also tells how many before a fault, and what the writer
+    /// Reports up to `events` messages or chunks; also tells how many before a fault, and what the writer
     /// says.
     #[inline]
     pub(super) fn listen(
@@ -124,7 +124,7 @@ impl Pair {
                             sink.message(peer, &header, payload);
                         });
                     }
-                    None => match self.listen_to_pieces(memory, sink) {
+                    None => match self.listen_to_chunks(memory, sink) {
                         Ok(said) => says |= said,
                         Err(wild) => return (done, says, Err(wild)),
                     },
@@ -147,7 +147,7 @@ impl Pair {
 
     /// A line that is not a whole message by itself.
     #[inline(never)]
-    fn listen_to_pieces(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, ProtocolViolation> {
+    fn listen_to_chunks(&mut self, memory: &Mapped, sink: &mut impl Sink) -> Result<u32, ProtocolViolation> {
         let Channel { consumer, single_slot, .. } = &mut self.channel;
         let Some(arrival) = consumer.front(memory, single_slot.expected_chunked_messages_at())? else {
             return Ok(0);
@@ -166,26 +166,26 @@ impl Pair {
 
     #[inline]
     fn take(&mut self, memory: &Mapped, sink: &mut impl Sink, arrival: Arrival) -> u32 {
-        let piece = match arrival {
-            Arrival::Whole(header, piece) => {
-                memory.read(piece.offset, piece.bytes, |payload| sink.message(self.peer, &header, payload));
-                piece
+        let chunk = match arrival {
+            Arrival::Whole(header, chunk) => {
+                memory.read(chunk.offset, chunk.bytes, |payload| sink.message(self.peer, &header, payload));
+                chunk
             }
-            Arrival::First(header, bytes, piece) => {
+            Arrival::First(header, bytes, chunk) => {
                 self.landing = Some(Landing { memory: sink.arriving(self.peer, &header, bytes), done: 0 });
                 // At first, pages of the ring are brought in one by one.
                 if PullOrPush::concerns(bytes) && self.channel.consumer.has_pages() {
                     self.choices.get_or_insert_default().longer.begins(Instant::now());
                 }
-                self.land(memory, piece);
-                piece
+                self.land(memory, chunk);
+                chunk
             }
-            Arrival::More(piece) => {
-                self.land(memory, piece);
-                piece
+            Arrival::More(chunk) => {
+                self.land(memory, chunk);
+                chunk
             }
         };
-        let says = self.channel.consumer.release(memory, piece);
+        let says = self.channel.consumer.release(memory, chunk);
         if !self.channel.consumer.midway()
             && let Some(landing) = self.landing.take()
         {
@@ -197,11 +197,11 @@ impl Pair {
         says
     }
 
-    /// Writes a piece where the message is wanted.
-    fn land(&mut self, memory: &Mapped, piece: Piece) {
+    /// Writes a chunk where the message is wanted.
+    fn land(&mut self, memory: &Mapped, chunk: RingChunk) {
         if let Some(landing) = &mut self.landing {
-            memory.read(piece.offset, piece.bytes, |payload| landing.memory.write_at(landing.done, payload));
-            landing.done += piece.bytes;
+            memory.read(chunk.offset, chunk.bytes, |payload| landing.memory.write_at(landing.done, payload));
+            landing.done += chunk.bytes;
         }
     }
 }

@@ -371,11 +371,11 @@ unsafe extern "C" fn inject(ep: *mut fid_ep, start: *const c_void, bytes: usize,
 
 // SAFETY: see above.
 unsafe extern "C" fn receive(ep: *mut fid_ep, message: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: see above; there is one piece, with one descriptor.
+    // SAFETY: see above; there is one chunk, with one descriptor.
     unsafe {
         let message = &*message;
-        let piece = &*message.msg_iov;
-        let memory = MockSpan { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let chunk = &*message.msg_iov;
+        let memory = MockSpan { start: chunk.iov_base.cast(), bytes: chunk.iov_len };
         let (descriptor, context) = (*message.desc, message.context);
         let ep = number(ep);
         network(|network| network.receive(ep, memory, descriptor, context, flags)) as isize
@@ -421,13 +421,13 @@ unsafe extern "C" fn write_memory(
 
 // SAFETY: see above.
 unsafe extern "C" fn write_message(ep: *mut fid_ep, message: *const fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: see above; there is one piece on either side, of the same length.
+    // SAFETY: see above; there is one chunk on either side, of the same length.
     unsafe {
         let message = &*message;
-        let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
-        let memory = MockSpan { start: piece.iov_base.cast(), bytes: piece.iov_len };
+        let (chunk, there) = (&*message.msg_iov, &*message.rma_iov);
+        let memory = MockSpan { start: chunk.iov_base.cast(), bytes: chunk.iov_len };
         let used = [Used { memory, descriptor: *message.desc, access: FI_WRITE }];
-        if message.iov_count != 1 || message.rma_iov_count != 1 || there.len != piece.iov_len {
+        if message.iov_count != 1 || message.rma_iov_count != 1 || there.len != chunk.iov_len {
             return -(FI_EINVAL as isize);
         }
         let call = OneSided {

@@ -14,7 +14,7 @@ use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{self, Buffer, Received, Sent};
 use crate::convert::{Counts, Displacements};
 use crate::generated::constants::*;
-use crate::parts::Piece;
+use crate::parts::Section;
 use crate::state::Runtime;
 use crate::types::*;
 
@@ -52,22 +52,22 @@ fn list<'call, B: Buffer>(
     BlockList { buffer, counts, places, datatype }
 }
 
-/// The pieces that arrays of counts and displacements describe.
+/// The sections that arrays of counts and displacements describe.
 pub(crate) fn listed(
     runtime: &'static Runtime,
     entries: Entries<'_>,
     counts: Counts<'_>,
     displacements: Displacements<'_>,
     datatype: MPI_Datatype,
-) -> Result<Vec<Piece>> {
+) -> Result<Vec<Section>> {
     if entries.count > 0 && (counts.is_null() || displacements.is_null()) {
         let what = if counts.is_null() { "counts" } else { "displacements" };
         return Err(claims::null(&format!("the array of {what}")));
     }
     let extent = resolve_committed(runtime, datatype)?.extent();
-    let piece = |index: usize| {
+    let section = |index: usize| {
         if entries.is_blank(index) {
-            return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, datatype)? });
+            return Ok(Section { offset: 0, count: 0, datatype: resolve_committed(runtime, datatype)? });
         }
         let (count, displacement) = (counts.at(index), displacements.at(index));
         let offset = displacement.checked_mul(extent).ok_or_else(|| {
@@ -76,15 +76,15 @@ pub(crate) fn listed(
         if count < 0 {
             return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
-        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+        Ok(Section { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..entries.count).map(piece).collect()
+    (0..entries.count).map(section).collect()
 }
 
-/// The length of one piece in bytes.
-pub(super) fn bytes_at(pieces: &[Piece], rank: Rank) -> Result<usize> {
-    let piece = &pieces[rank.0 as usize];
-    bytes_of(piece.count, &piece.datatype)
+/// The length of one section in bytes.
+pub(super) fn bytes_at(sections: &[Section], rank: Rank) -> Result<usize> {
+    let section = &sections[rank.0 as usize];
+    bytes_of(section.count, &section.datatype)
 }
 
 /// Brings everybody's data to the root, as much from each as the root says.
@@ -107,8 +107,9 @@ pub fn mpi_gatherv(
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
             let gives = || across::part(runtime, sendbuf, sendcount, sendtype);
-            let pieces = || listed(runtime, Entries::of(comm), recvcounts, displs, recvtype);
-            return two.gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, pieces()?));
+            let sections = || listed(runtime, Entries::of(comm), recvcounts, displs, recvtype);
+            return two
+                .gathering(root, Crossing::Gather, gives, || across::listed_side(recvbuf, sections()?));
         }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(sendbuf));
@@ -121,11 +122,11 @@ pub fn mpi_gatherv(
         if !here {
             return Ok(Described::new(what, gives, Side::none(), false));
         }
-        let pieces = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
+        let sections = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
         if !in_place {
-            check_same(gives_bytes, bytes_at(&pieces, root)?)?;
+            check_same(gives_bytes, bytes_at(&sections, root)?)?;
         }
-        Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
+        Ok(Described::new(what, gives, Side::listed(recvbuf, sections), in_place))
     };
     way.call(comm, describe)
 }
@@ -149,9 +150,14 @@ pub fn mpi_scatterv(
     }
     let describe = |runtime, comm: &Communicator| {
         if let Some(two) = OverTwo::of(&way, comm) {
-            let pieces = || listed(runtime, Entries::of(comm), sendcounts, displs, sendtype);
+            let sections = || listed(runtime, Entries::of(comm), sendcounts, displs, sendtype);
             let gets = || across::part(runtime, recvbuf, recvcount, recvtype);
-            return two.scattering(root, Crossing::Scatter, || across::listed_side(sendbuf, pieces()?), gets);
+            return two.scattering(
+                root,
+                Crossing::Scatter,
+                || across::listed_side(sendbuf, sections()?),
+                gets,
+            );
         }
         let root = arguments::root(comm, root)?;
         let (here, in_place) = (comm.rank() == root, is_in_place(recvbuf));
@@ -164,11 +170,11 @@ pub fn mpi_scatterv(
         if !here {
             return Ok(Described::new(what, Side::none(), gets, false));
         }
-        let pieces = listed(runtime, Entries::of(comm), sendcounts, displs, sendtype)?;
+        let sections = listed(runtime, Entries::of(comm), sendcounts, displs, sendtype)?;
         if !in_place {
-            check_same(bytes_at(&pieces, root)?, gets_bytes)?;
+            check_same(bytes_at(&sections, root)?, gets_bytes)?;
         }
-        Ok(Described::new(what, Side::listed(sendbuf, pieces), gets, false))
+        Ok(Described::new(what, Side::listed(sendbuf, sections), gets, false))
     };
     way.call(comm, describe)
 }
@@ -196,17 +202,18 @@ pub fn mpi_allgatherv(
             return two.even(Crossing::Allgather, gives, across::listed_side(recvbuf, gets)?);
         }
         let in_place = is_in_place(sendbuf);
-        let pieces = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
+        let sections = listed(runtime, Entries::of(comm), recvcounts, displs, recvtype)?;
         let (gives, gives_bytes) = side(runtime, sendbuf, sendcount, sendtype, in_place)?;
         if !in_place {
-            check_same(gives_bytes, bytes_at(&pieces, comm.rank())?)?;
+            check_same(gives_bytes, bytes_at(&sections, comm.rank())?)?;
         }
         way.check(comm, || {
-            let lengths = pieces.iter().map(|piece| bytes_of(piece.count, &piece.datatype).unwrap_or(0));
+            let lengths =
+                sections.iter().map(|section| bytes_of(section.count, &section.datatype).unwrap_or(0));
             format!("{}, {}", way.name(), amounts(lengths))
         })?;
         let what = What::Uneven { what: Uneven::Allgather { in_place }, sends: None };
-        Ok(Described::new(what, gives, Side::listed(recvbuf, pieces), in_place))
+        Ok(Described::new(what, gives, Side::listed(recvbuf, sections), in_place))
     };
     way.call(comm, describe)
 }
@@ -241,30 +248,30 @@ pub fn mpi_alltoallv(
     way.call(comm, describe)
 }
 
-/// The pieces that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is 0
-/// needs no datatype: many programs have `MPI_DATATYPE_NULL` there.
+/// The sections that arrays of counts, displacements in bytes and datatypes describe. An entry whose count is
+/// 0 needs no datatype: many programs have `MPI_DATATYPE_NULL` there.
 pub(crate) fn listed_with_types(
     runtime: &'static Runtime,
     entries: Entries<'_>,
     counts: Counts<'_>,
     displacements: Displacements<'_>,
     datatypes: claims::List<'_, MPI_Datatype>,
-) -> Result<Vec<Piece>> {
+) -> Result<Vec<Section>> {
     if entries.count > 0 && (counts.is_null() || displacements.is_null() || datatypes.is_null()) {
         return Err(claims::null("an array of counts, displacements or datatypes"));
     }
-    let piece = |index: usize| {
+    let section = |index: usize| {
         let count = if entries.is_blank(index) { 0 } else { counts.at(index) };
         if count == 0 {
-            return Ok(Piece { offset: 0, count: 0, datatype: resolve_committed(runtime, MPI_BYTE)? });
+            return Ok(Section { offset: 0, count: 0, datatype: resolve_committed(runtime, MPI_BYTE)? });
         }
         let (offset, datatype) = (displacements.at(index), datatypes.at(index));
         if count < 0 {
             return Err(Error::new(Class::Count, format!("the count of entry {index} is {count}")));
         }
-        Ok(Piece { offset, count, datatype: resolve_committed(runtime, datatype)? })
+        Ok(Section { offset, count, datatype: resolve_committed(runtime, datatype)? })
     };
-    (0..entries.count).map(piece).collect()
+    (0..entries.count).map(section).collect()
 }
 
 /// Everybody sends a part to everybody, of different lengths and types.

@@ -17,7 +17,7 @@ use crate::bodies::plain;
 use crate::bodies::ways::{Described, Side, Way, What};
 use crate::claims::{Buffer, List, Received, Sent};
 use crate::convert::{Counts, Displacements};
-use crate::parts::Piece;
+use crate::parts::Section;
 use crate::state::Runtime;
 use crate::types::*;
 
@@ -71,10 +71,10 @@ pub fn mpi_neighbor_allgatherv(
         refuse_in_place(recvbuf)?;
         let living = comm.among_living();
         let sources = &living.neighbourhood()?.sources;
-        let pieces = listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)?;
+        let sections = listed(runtime, Entries::all(sources.len()), recvcounts, displs, recvtype)?;
         let (gives, _) = side(runtime, sendbuf, sendcount, sendtype, false)?;
         way.check(comm, || way.name().to_owned())?;
-        let gets = Side::listed(recvbuf, present(pieces, sources));
+        let gets = Side::listed(recvbuf, present(sections, sources));
         Ok(Described::new(What::AroundToAll { receives: None }, gives, gets, false))
     };
     way.call(comm, describe)
@@ -162,12 +162,12 @@ pub fn mpi_neighbor_alltoallw(
     way.call(comm, describe)
 }
 
-/// An exchange of pieces that stand anywhere.
+/// An exchange of sections that stand anywhere.
 fn of_each(
     way: &Way<'_>,
     comm: &Communicator,
-    (sendbuf, gives): (Sent, Vec<Piece>),
-    (recvbuf, gets): (Received, Vec<Piece>),
+    (sendbuf, gives): (Sent, Vec<Section>),
+    (recvbuf, gets): (Received, Vec<Section>),
 ) -> Result<Described> {
     refuse_in_place(sendbuf)?;
     refuse_in_place(recvbuf)?;
@@ -188,10 +188,10 @@ struct NeighbourArrays {
 }
 
 enum NeighbourPlaces {
-    /// One piece, in which the blocks stand packed.
-    Even([Piece; 1]),
-    /// A piece for each block.
-    Apart(Vec<Piece>),
+    /// One section, in which the blocks stand packed.
+    Even([Section; 1]),
+    /// A section for each block.
+    Apart(Vec<Section>),
 }
 
 impl NeighbourArrays {
@@ -209,12 +209,12 @@ impl NeighbourArrays {
         let total = count.checked_mul(blocks).ok_or_else(beyond)?;
         let places = if datatype.is_dense() {
             let count = if neighbours.iter().all(Option::is_none) { 0 } else { total };
-            NeighbourPlaces::Even([Piece { offset: 0, count, datatype }])
+            NeighbourPlaces::Even([Section { offset: 0, count, datatype }])
         } else {
             let step = datatype.extent().checked_mul(count).ok_or_else(beyond)?;
             step.checked_mul(blocks).ok_or_else(beyond)?;
-            let piece = |block| Piece { offset: block * step, count, datatype: datatype.clone() };
-            NeighbourPlaces::Apart(present((0..blocks).map(piece).collect(), neighbours))
+            let section = |block| Section { offset: block * step, count, datatype: datatype.clone() };
+            NeighbourPlaces::Apart(present((0..blocks).map(section).collect(), neighbours))
         };
         Ok(NeighbourArrays { places, bytes, count: neighbours.len() })
     }
@@ -225,24 +225,24 @@ impl NeighbourArrays {
 
     fn side<B: Buffer>(self, buffer: B) -> Side<B> {
         match self.places {
-            NeighbourPlaces::Even(piece) => Side::whole(buffer, piece),
-            NeighbourPlaces::Apart(pieces) => Side::listed(buffer, pieces),
+            NeighbourPlaces::Even(section) => Side::whole(buffer, section),
+            NeighbourPlaces::Apart(sections) => Side::listed(buffer, sections),
         }
     }
 
-    /// Where the blocks stand, one for each neighbour, if not as the pieces do.
+    /// Where the blocks stand, one for each neighbour, if not as the sections do.
     fn blocks(&self) -> Option<Vec<Block>> {
         let block = |at| Block { offset: at * self.bytes, bytes: self.bytes };
         self.is_even().then(|| (0..self.count).map(block).collect())
     }
 }
 
-/// Pieces for neighbours that are there; for nobody nothing is packed and nothing is brought to its place.
-fn present(mut pieces: Vec<Piece>, neighbours: &[Option<Rank>]) -> Vec<Piece> {
-    for (piece, neighbour) in pieces.iter_mut().zip(neighbours) {
+/// Sections for neighbours that are there; for nobody nothing is packed and nothing is brought to its place.
+fn present(mut sections: Vec<Section>, neighbours: &[Option<Rank>]) -> Vec<Section> {
+    for (section, neighbour) in sections.iter_mut().zip(neighbours) {
         if neighbour.is_none() {
-            piece.count = 0;
+            section.count = 0;
         }
     }
-    pieces
+    sections
 }

@@ -4,7 +4,7 @@
 use fabric::slots::Slots;
 use fabric::{Payload, UserMemory};
 
-use super::super::chunking::{MISFIT, PIECE_BYTES_MIN, PairExchange, TransferLengths};
+use super::super::chunking::{CHUNK_BYTES_MIN, MISFIT, PairExchange, TransferLengths};
 use super::super::{Fault, Result, SegmentMember};
 use super::{OwnBlockCopy, PipelinedTransfer};
 
@@ -49,7 +49,7 @@ impl<M: SegmentMember> PipelinedTransfer<'_, '_, M> {
             own.write_rest(output);
         }
         while own.is_left() && !self.operation.segment().has(self.other.0, self.first) {
-            own.write(PIECE_BYTES_MIN, output);
+            own.write(CHUNK_BYTES_MIN, output);
         }
         let theirs = self.hear()?;
         let has_read = theirs.is_some_and(|theirs| self.read(theirs, place, output));

@@ -59,7 +59,7 @@ impl Job {
         self.tag += 1;
     }
 
-    /// Brings every part a piece further, with one turn of progress each; the answer is how they stand.
+    /// Brings every part a chunk further, with one turn of progress each; the answer is how they stand.
     pub fn turn(&mut self, parts: &mut [Part], reduction: Reduction) -> Vec<Advance> {
         let each = self.engines.iter_mut().zip(parts);
         each.map(|(engine, part)| {

@@ -55,15 +55,15 @@ fn runs(sizes: &[u32]) -> Vec<Run> {
     sizes.iter().map(|&size| Run { groups: 1, size }).collect()
 }
 
-/// Pieces of random sizes.
+/// Chunks of random sizes.
 fn cut(mut whole: u32, widest: u32, numbers: &mut Numbers) -> Vec<u32> {
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     while whole > 0 {
-        let piece = (1 + numbers.below(widest)).min(whole);
-        pieces.push(piece);
-        whole -= piece;
+        let chunk = (1 + numbers.below(widest)).min(whole);
+        chunks.push(chunk);
+        whole -= chunk;
     }
-    pieces
+    chunks
 }
 
 fn shuffled(size: u32, seed: u64) -> Vec<u32> {

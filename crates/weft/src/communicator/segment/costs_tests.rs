@@ -9,7 +9,7 @@ use job::tuning::CostsFrom;
 use messaging::Rank;
 
 use super::super::combining::in_place;
-use super::pieces_tests::of_several;
+use super::chunks_tests::of_several;
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 

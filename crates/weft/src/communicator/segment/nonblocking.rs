@@ -422,7 +422,7 @@ mod tests {
     /// A chunk that nobody has taken stays where it is, also where numbers come round and it would be the
     /// next one's turn.
     #[test]
-    fn pieces_are_taken_before_numbers_come_round() {
+    fn chunks_are_taken_before_numbers_come_round() {
         on_a_segment(2, |world| {
             let number = || world.handle().unwrap().turn.try_hold().unwrap().credit.number();
             let bcast = |value: u8| {

@@ -8,7 +8,7 @@ use fabric::slots::Slots;
 use fabric::tuner::Alternative;
 use job::error::{Class, Error};
 
-use super::pieces_tests::{Elements, on_a_segment, on_cores};
+use super::chunks_tests::{Elements, on_a_segment, on_cores};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 

@@ -7,7 +7,7 @@ use job::error::Class;
 use job::tuning::CostsFrom;
 use messaging::Rank;
 
-use super::pieces_tests::{Elements, ONE_CORE, of_several};
+use super::chunks_tests::{Elements, ONE_CORE, of_several};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -23,17 +23,17 @@ fn several_keep_the_order_of_operands_too() {
         among_several(members, move |world| {
             // Of the longest some have none in their slice.
             for bytes in [2, 24, 1000, 4096] {
-                let piece = n_ranks::piece_bytes(members, bytes);
+                let chunk = n_ranks::chunk_bytes(members, bytes);
                 let lengths = [
                     2048,
                     2049,
                     9000,
                     16 << 10,
                     (32 << 10) + 1,
-                    piece - bytes,
-                    piece,
-                    piece + 1,
-                    2 * piece + 3 * bytes,
+                    chunk - bytes,
+                    chunk,
+                    chunk + 1,
+                    2 * chunk + 3 * bytes,
                 ];
                 for (length, in_place) in
                     lengths.into_iter().flat_map(|length| [(length, false), (length, true)])

@@ -6,7 +6,7 @@ use fabric::slots::Ring;
 use fabric::tuner::Alternative;
 use job::error::Class;
 
-use super::pieces_tests::{Elements, on_a_segment, on_cores};
+use super::chunks_tests::{Elements, on_a_segment, on_cores};
 use super::{Combining, Communicator};
 use crate::memory::{reading, writing};
 
@@ -21,7 +21,7 @@ fn is_by_halves(world: &Communicator, element_bytes: usize, bytes: usize, in_pla
     let bytes = elements.count * element_bytes;
     [None, Some(Ring::Short)]
         .into_iter()
-        .any(|ring| ReduceScatterAllgather::of(world.rank(), bytes, element_bytes, ring).pieces() == gone)
+        .any(|ring| ReduceScatterAllgather::of(world.rank(), bytes, element_bytes, ring).chunks() == gone)
 }
 
 /// Both try it; from then on they go that way, but for a few that try the other one.

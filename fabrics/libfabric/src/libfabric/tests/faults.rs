@@ -296,7 +296,7 @@ fn who_takes_nothing_leaves_room_for_what_ends_other_links() {
 }
 
 #[test]
-fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pieces() {
+fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_chunks() {
     let (mut left, mut right) = mocked(MEMORY);
     let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
     // Both have registered their slots and buffers.
@@ -321,7 +321,7 @@ fn memory_that_cannot_be_registered_is_told_once_with_the_remedy_and_goes_in_pie
     left.deregister_memory(Peer(1), exposed);
     let (mut at_left, mut at_right) = (Noting::default(), Noting::default());
     let mut sent = None;
-    until("the message in pieces", || {
+    until("the message in chunks", || {
         let rest = Payload::from(&data[sent.unwrap_or(0)..]);
         let posted = match sent {
             None => left.post(to_right, &Header::default(), rest),
@@ -420,7 +420,7 @@ fn who_has_left_is_told_as_such_and_is_not_waited_for() {
 
 #[test]
 fn what_cannot_be_read_after_a_farewell_is_not_told_as_whole() {
-    // In one piece, and in several.
+    // In one chunk, and in several.
     for bytes in [90_000, 300_000] {
         let (mut left, mut right) = mocked(MEMORY);
         let (to_right, to_left) = (connect(&mut left, &right), connect(&mut right, &left));
@@ -525,12 +525,12 @@ fn who_breaks_the_protocol_or_goes_is_lost_and_named() {
         ("a message of no length", vec![(1, Kind::Long, long(0))]),
         ("a message of no length", vec![(1, Kind::Long, long(u64::MAX))]),
         ("a message of no length", vec![(1, Kind::Long, [long(3), vec![1; 4]].concat())]),
-        ("a piece of nothing", vec![(1, Kind::Piece, vec![1])]),
-        ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![])]),
-        ("a piece of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Piece, vec![1; 10])]),
+        ("a chunk of nothing", vec![(1, Kind::Chunk, vec![1])]),
+        ("a chunk of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Chunk, vec![])]),
+        ("a chunk of nothing", vec![(1, Kind::Long, long(9)), (2, Kind::Chunk, vec![1; 10])]),
         (
-            "a piece of nothing",
-            vec![(1, Kind::Long, [long(9), vec![1; 5]].concat()), (2, Kind::Piece, vec![1; 5])],
+            "a chunk of nothing",
+            vec![(1, Kind::Long, [long(9), vec![1; 5]].concat()), (2, Kind::Chunk, vec![1; 5])],
         ),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Message, vec![])]),
         ("a message within another", vec![(1, Kind::Long, long(9)), (2, Kind::Long, long(9))]),

@@ -106,19 +106,19 @@ unsafe extern "C" fn atomic(
 
 // SAFETY: called as libfabric's function of this name, with an open endpoint of the mock.
 unsafe extern "C" fn atomic_message(ep: *mut fid_ep, message: *const fi_msg_atomic, flags: u64) -> isize {
-    // SAFETY: the caller passes a whole message and an open endpoint; there is one piece on either side, of
+    // SAFETY: the caller passes a whole message and an open endpoint; there is one chunk on either side, of
     // as many elements.
     unsafe {
         let message = &*message;
-        let (piece, there) = (&*message.msg_iov, &*message.rma_iov);
-        if message.iov_count != 1 || message.rma_iov_count != 1 || there.count != piece.count {
+        let (chunk, there) = (&*message.msg_iov, &*message.rma_iov);
+        if message.iov_count != 1 || message.rma_iov_count != 1 || there.count != chunk.count {
             return -(FI_EINVAL as isize);
         }
-        let source = Elements { start: piece.addr.cast_const(), descriptor: *message.desc };
+        let source = Elements { start: chunk.addr.cast_const(), descriptor: *message.desc };
         let call = AtomicCall {
             datatype: message.datatype,
             op: message.op,
-            count: piece.count,
+            count: chunk.count,
             to: message.addr,
             address: there.addr,
             key: there.key,

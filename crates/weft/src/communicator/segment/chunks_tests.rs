@@ -138,7 +138,7 @@ pub(super) fn counts(element_bytes: usize) -> impl Iterator<Item = usize> {
 /// Data that is combined, or goes both ways, goes in chunks: messages between two ranks that share a core
 /// take turns of it (decisions/0005).
 #[test]
-fn long_data_of_two_goes_in_pieces_also_where_they_share_a_core() {
+fn long_data_of_two_goes_in_chunks_also_where_they_share_a_core() {
     on_a_segment(|world| {
         let elements = Elements { bytes: 8, count: 4 << 10 };
         let each = Each { bytes: elements.bytes * elements.count, in_place: false };
@@ -247,7 +247,7 @@ fn who_panics_in_an_operator_lets_the_other_end() {
 
 /// One side may have much to give and the other little, or nothing.
 #[test]
-fn lists_of_lengths_go_in_pieces() {
+fn lists_of_lengths_go_in_chunks() {
     let lists = |some: [usize; 9]| {
         move |world: &Communicator| {
             some.iter().flat_map(|one| some.map(|other| [*one, other])).for_each(|both| list(world, both));
