@@ -8,7 +8,8 @@ mod templates;
 use self::templates::{
     ALGEBRA, ALL, BETWEEN_NAMESPACES, CALL, COLLECTIVES, CONSISTENT, CROWD, CROWD_ALLREDUCE, CROWD_CALL,
     DUPLICATE, FRESH, G6, G9, G12, GRID, HALO, IN_CACHE, K, LARGE, LIBFABRIC_BANDWIDTH, LIBFABRIC_LATENCY,
-    LISTED, M, MAKING, MAKING_IN_A_CROWD, NEARLY, PAIR, TCP_BANDWIDTH, TCP_LATENCY, THREADS, left, overlap,
+    LISTED, M, MAKING, MAKING_IN_A_CROWD, NEARLY, ONE_SIDED, ONE_SIDED_BANDWIDTH, PAIR, TCP_BANDWIDTH,
+    TCP_LATENCY, THREADS, left, overlap,
 };
 use super::contestant::Way;
 use super::row::{Floor, Row, Rule, Unit, floor, gate, stretch};
@@ -202,6 +203,68 @@ pub const ROWS: &[Row] = &[
     },
     Row { id: "scan", title: "Scan of doubles, 2 ranks", result: Some("scan"), ..COLLECTIVES },
     Row { id: "exscan", title: "Exscan of doubles, 2 ranks", result: Some("exscan"), ..COLLECTIVES },
+    Row {
+        id: "put",
+        title: "Put and flush",
+        result: Some("put_flush"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.5))],
+        ..ONE_SIDED
+    },
+    Row {
+        id: "put-lock",
+        title: "Lock, put and unlock",
+        result: Some("put_lock"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.6))],
+        ..ONE_SIDED
+    },
+    Row {
+        id: "put-fence",
+        title: "Put and fence",
+        result: Some("put_fence"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.8))],
+        ..ONE_SIDED
+    },
+    Row { id: "put-post", title: "Put, start to complete", result: Some("put_post_start"), ..ONE_SIDED },
+    Row {
+        id: "put-created",
+        title: "Put and flush, window of MPI_Win_create",
+        result: Some("put_created_flush"),
+        ..ONE_SIDED
+    },
+    Row {
+        id: "put-bandwidth",
+        title: "Bandwidth of puts",
+        result: Some("put_bandwidth"),
+        ..ONE_SIDED_BANDWIDTH
+    },
+    Row {
+        id: "get",
+        title: "Get and flush",
+        result: Some("get_flush"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.5))],
+        ..ONE_SIDED
+    },
+    Row {
+        id: "get-bandwidth",
+        title: "Bandwidth of gets",
+        result: Some("get_bandwidth"),
+        ..ONE_SIDED_BANDWIDTH
+    },
+    Row { id: "accumulate", title: "Accumulate and flush", result: Some("accumulate_flush"), ..ONE_SIDED },
+    Row {
+        id: "fetch-and-op",
+        title: "Fetch_and_op and flush",
+        result: Some("fetch_and_op_flush"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.5))],
+        ..ONE_SIDED
+    },
+    Row {
+        id: "compare-and-swap",
+        title: "Compare_and_swap and flush",
+        result: Some("compare_and_swap_flush"),
+        gates: &[gate("one-sided", 8, 8, Rule::Best(0.5))],
+        ..ONE_SIDED
+    },
     Row {
         id: "neighbours",
         title: "Neighborhood alltoall, torus of 2 ranks",

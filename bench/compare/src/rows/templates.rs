@@ -76,6 +76,27 @@ pub(super) const COLLECTIVES: Row = Row {
 /// One of the collectives of `bench/collectives.c` that take lists of lengths.
 pub(super) const LISTED: Row = Row { gates: G9_LISTED, shown: &[16, K, 64 * K, M], ..COLLECTIVES };
 
+/// One of the operations that `bench/one_sided.c` measures one after the other.
+pub(super) const ONE_SIDED: Row = Row {
+    program: "one_sided",
+    arguments: &["--iterations", "2000"],
+    quick: &["--iterations", "400"],
+    shown: COLLECTIVE,
+    rounds: 3,
+    ..PAIR
+};
+
+/// A window of operations, and one flush.
+pub(super) const ONE_SIDED_BANDWIDTH: Row = Row {
+    unit: Unit::Gigabytes,
+    gates: &[
+        gate("one-sided", 64 * K, 64 * K, Rule::Best(1.0 / 1.2)),
+        gate("one-sided", M, M, Rule::Best(1.0 / 1.2)),
+    ],
+    shown: &[K, 64 * K, M],
+    ..ONE_SIDED
+};
+
 /// A message back and forth over sockets.
 pub(super) const TCP_LATENCY: Row = Row {
     id: "tcp-latency",

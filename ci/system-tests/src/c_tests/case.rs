@@ -168,7 +168,7 @@ const ROD_MODES: [(&str, &[&str]); 3] =
     [("blank", &["blank"]), ("shrink", &["shrink"]), ("rebuild", &["rebuild"])];
 const DEATHS: [(&str, &[&str]); 3] = [("blank", &["blank"]), ("shrink", &["shrink"]), ("ulfm", &["ulfm"])];
 const EXAMPLES: [&str; 4] = ["halo", "hello", "pi", "ring"];
-const BENCHMARKS: [(&str, &[u32]); 21] = [
+const BENCHMARKS: [(&str, &[u32]); 22] = [
     ("allgather", &[1, 2, 5]),
     ("allreduce", &[1, 2, 5]),
     ("alltoall", &[1, 2, 5]),
@@ -185,6 +185,7 @@ const BENCHMARKS: [(&str, &[u32]); 21] = [
     ("mapped_halo", &[1, 6]),
     ("message_rate", &[2, 3, 4]),
     ("neighbours", &[1, 2, 6]),
+    ("one_sided", &[2, 3, 4]),
     ("overlap", &[1, 2]),
     ("reduce", &[1, 2, 5]),
     ("startup", &[1, 2, 5]),
