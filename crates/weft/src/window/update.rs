@@ -1,9 +1,10 @@
 //! Accumulates: elements of a member changed where they stand, each at one blow (MPI 5.0 §12.3.4, §12.7.1).
 //!
-//! Aligned integers and reals of four and eight bytes are changed by the processor's atomics, each by itself.
-//! All others, and those that the kernel alone reaches, are changed while this process alone
-//! [changes](super::words::Words::change) elements of the member. Which way an element goes follows from its
-//! type and its address alone, so that all who change it go the same.
+//! Aligned integers of four and eight bytes are changed by the processor's atomics, each by itself. All
+//! others, and those that the kernel alone reaches, are changed while this process alone
+//! [changes](super::words::Words::change) elements of the member: processors add no reals at one blow, and a
+//! loop of compare-and-exchange takes a hundred times as long for many as the vector unit does. Which way an
+//! element goes follows from its type and its address alone, so that all who change it go the same.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,11 +26,11 @@ pub enum Change {
 
 /// Changes an atomic, whatever its width; what it was before.
 macro_rules! changed {
-    ($change:expr, $atomic:expr, $operand:expr, $compare:expr, $adds:expr, $reduce:expr) => {
+    ($change:expr, $atomic:expr, $operand:expr, $compare:expr, $reduce:expr) => {
         match $change {
             Change::Combine(Operator::NoOperation) => $atomic.load(Ordering::SeqCst),
             Change::Combine(Operator::Replace) => $atomic.swap($operand, Ordering::SeqCst),
-            Change::Combine(Operator::Sum) if $adds => $atomic.fetch_add($operand, Ordering::SeqCst),
+            Change::Combine(Operator::Sum) => $atomic.fetch_add($operand, Ordering::SeqCst),
             Change::Combine(operator) => $atomic
                 .try_update(Ordering::SeqCst, Ordering::SeqCst, |old| $reduce(operator, old))
                 .unwrap_or_else(|old| old),
@@ -88,8 +89,8 @@ impl Update<'_> {
             _ if !exposure.has_atomics() => {
                 return self.one_by_one(self.blocks, 0, exposure, is_gone, before);
             }
-            Basic::I64 | Basic::U64 | Basic::F64 => 8,
-            Basic::I32 | Basic::U32 | Basic::F32 => 4,
+            Basic::I64 | Basic::U64 => 8,
+            Basic::I32 | Basic::U32 => 4,
             _ => return self.one_by_one(self.blocks, 0, exposure, is_gone, before),
         };
         let mut done = 0;
@@ -136,6 +137,22 @@ impl Update<'_> {
         let Some(words) = exposure.words(self.target) else { return Err(Unreached::Outside) };
         let bytes = blocks.iter().map(|block| block.bytes as usize).sum();
         let [operand, compare] = [self.operand, self.compare].map(|packed| packed.part(done, bytes));
+        if let (Change::Combine(operator), Some(mut memory)) =
+            (self.change, self.mapped_row(exposure, blocks))
+        {
+            words.change(self.by, is_gone, || {
+                if let Some(before) = before {
+                    before.write_at(done, memory.payload());
+                }
+                match operator {
+                    Operator::NoOperation => {}
+                    Operator::Replace => _ = memory.write_at(0, operand),
+                    // `is_sound` has seen to it that the operator is defined.
+                    _ => _ = combine_packed(operator, self.predefined, operand, None, &mut memory),
+                }
+            });
+            return Ok(());
+        }
         words.change(self.by, is_gone, || {
             let old = Heap::new(bytes);
             exposure.collect(self.target, blocks, &mut old.memory())?;
@@ -160,15 +177,20 @@ impl Update<'_> {
         })
     }
 
+    /// The memory of the only block, where this process loads from it and stores to it.
+    fn mapped_row(&self, exposure: &Exposure, blocks: &[Block]) -> Option<UserMemory> {
+        let [block] = blocks else { return None };
+        exposure.block(self.target, *block)
+    }
+
     /// Changes the element of eight bytes at `at`, with that of the origin `done` bytes behind its first;
     /// what it was.
     fn eight(&self, exposure: &Exposure, at: u64, done: usize) -> Option<[u8; 8]> {
         let atomic = exposure.atomic::<AtomicU64>(self.target, at)?;
         let operand = element(self.operand, done).map_or(0, u64::from_ne_bytes);
         let compare = element(self.compare, done).map_or(0, u64::from_ne_bytes);
-        let adds = self.predefined.basic() != Basic::F64;
         let reduce = |operator, old| reduce_eight_bytes(operator, self.predefined, operand, old);
-        Some(changed!(self.change, atomic, operand, compare, adds, reduce).to_ne_bytes())
+        Some(changed!(self.change, atomic, operand, compare, reduce).to_ne_bytes())
     }
 
     /// Changes the element of four bytes at `at`, as [`Update::eight`] does.
@@ -176,10 +198,9 @@ impl Update<'_> {
         let atomic = exposure.atomic::<AtomicU32>(self.target, at)?;
         let operand = element(self.operand, done).map_or(0, u32::from_ne_bytes);
         let compare = element(self.compare, done).map_or(0, u32::from_ne_bytes);
-        let adds = self.predefined.basic() != Basic::F32;
         let reduce = |operator, old| reduce_four_bytes(operator, self.predefined, operand, old);
         let mut old = [0; 8];
-        let bytes = changed!(self.change, atomic, operand, compare, adds, reduce).to_ne_bytes();
+        let bytes = changed!(self.change, atomic, operand, compare, reduce).to_ne_bytes();
         old[..4].copy_from_slice(&bytes);
         Some(old)
     }
